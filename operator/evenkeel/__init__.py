@@ -1,0 +1,3 @@
+"""Evenkeel: level Kafka disks, and training data where the GPUs are."""
+
+__version__ = "0.1.0"

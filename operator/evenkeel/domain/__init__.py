@@ -1,0 +1,1 @@
+"""Frozen values that the parts of Evenkeel exchange. Standard library only."""

@@ -1,0 +1,282 @@
+"""What operator and keeper write to each other, through two ConfigMaps or two files.
+
+`Desired` is written by the operator alone, `Report` by the keeper alone. Neither holds a clock reading:
+equal facts give equal text, so that nothing is written while nothing changes. Nothing is ever deleted
+because it is absent from `Desired`: deletions are entries of their own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from evenkeel.domain import codec
+from evenkeel.domain.connection import Connection
+from evenkeel.reasons import Reason
+
+SCHEMA_VERSION = 1
+
+
+class BalanceMode(StrEnum):
+    """Whether replicas may move."""
+
+    DISABLED = "Disabled"
+    PROPOSE = "Propose"
+    AUTOMATIC = "Automatic"
+
+
+class DeletionPolicy(StrEnum):
+    """What becomes of a topic when its resource is deleted."""
+
+    RETAIN = "Retain"
+    DELETE = "Delete"
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Who this keeper works for; the claim in Kafka names it."""
+
+    installation: str
+    """Unique per installation of Evenkeel (the UID of its namespace, or of a file-run keeper's choice)."""
+    uid: str
+    """UID of the BalancedCluster."""
+    name: str
+    """`namespace/name`, for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """How to measure, balance and route."""
+
+    interval_seconds: int = 15
+    mode: BalanceMode = BalanceMode.PROPOSE
+    enter_percent: int = 10
+    leave_percent: int = 3
+    max_fill_percent: int = 85
+    exclude_topics: tuple[str, ...] = ()
+    slack_percent: float = 0.5
+    """How far above the optimum the fullest volume may end, in percent of capacity, for smoother weights."""
+    move_budget_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """One score with its weight."""
+
+    name: str
+    weight: int = 100
+    """Percent; 0 switches it off."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRouting:
+    """Routing of one topic."""
+
+    scores: tuple[Score, ...] = (Score("Storage"),)
+    horizon_seconds: int = 86_400
+    stale_after_seconds: int = 600
+
+
+@dataclass(frozen=True, slots=True)
+class DesiredTopic:
+    """A topic that a BalancedTopic declares. None means: not managed, leave it as it is."""
+
+    owner_uid: str
+    name: str
+    partitions: int | None = None
+    replication_factor: int | None = None
+    config: Mapping[str, str] = field(default_factory=dict)
+    routing: TopicRouting = TopicRouting()
+    create: bool = True
+    """False where the resource only adopts (paused)."""
+
+
+@dataclass(frozen=True, slots=True)
+class DesiredDataset:
+    """A dataset whose topics the keeper creates and guards, and whose journal it follows."""
+
+    uid: str
+    name: str
+    """`namespace/name`, for people."""
+    replication_factor: int | None = None
+    """None: min(3, brokers)."""
+    partitions: int | None = None
+    """None: max(12, 6 x brokers)."""
+    data_topic: str | None = None
+    """A BalancedTopic's topic instead of an own one."""
+    follow: bool = True
+    """Whether its journal is read: while an ingest runs or no seal is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """A topic to delete, because its owner with deletionPolicy Delete is going away."""
+
+    topic: str
+    owner_uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerPlace:
+    """Where a broker runs, as far as the operator can tell."""
+
+    broker: int
+    node: str | None = None
+    volumes: Mapping[str, str] = field(default_factory=dict)
+    """log dir path -> volume name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Desired:
+    """Everything the keeper of one Kafka cluster should do."""
+
+    owner: Owner
+    connection: Connection
+    policy: Policy = Policy()
+    paused: bool = False
+    """Measure and report only."""
+    release: bool = False
+    """Give the claim back and stop: the BalancedCluster is being deleted."""
+    topics: tuple[DesiredTopic, ...] = ()
+    datasets: tuple[DesiredDataset, ...] = ()
+    deletions: tuple[Deletion, ...] = ()
+    places: tuple[BrokerPlace, ...] = ()
+    schema_version: int = SCHEMA_VERSION
+    version: str = ""
+    """SHA-256 of the rest; the report echoes it."""
+
+    def sealed(self) -> Desired:
+        """The same with `version` filled in."""
+        body = codec.dumps(replace(self, version=""))
+        return replace(self, version=hashlib.sha256(body.encode()).hexdigest())
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Something that is wrong, with the thing it is wrong with."""
+
+    reason: Reason
+    message: str
+    subject: str = ""
+    """`topic/NAME`, `dataset/UID`, `broker/ID`, or empty for the cluster."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimReport:
+    """Who owns the Kafka cluster."""
+
+    held: bool
+    owner: str = ""
+    """Name of the owner found in Kafka."""
+    epoch: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeReport:
+    """One volume. Sizes are rounded to a percent of capacity, so that an idle cluster writes nothing."""
+
+    broker: int
+    path: str
+    total_bytes: int | None
+    used_bytes: int | None
+    node: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RoutesReport:
+    """The table in force of one topic; fills in thousandths of capacity."""
+
+    active: bool
+    reason: Reason
+    message: str
+    owner_epoch: int = 0
+    epoch: int = 0
+    predicted_max_fill_permille: int | None = None
+    optimal_max_fill_permille: int | None = None
+    uncapped_max_fill_permille: int | None = None
+    uniform_max_fill_permille: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicReport:
+    """A topic as Kafka has it."""
+
+    name: str
+    exists: bool
+    topic_id: str | None = None
+    partitions: int | None = None
+    replication_factor: int | None = None
+    routes: RoutesReport | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SealReport:
+    """The seal record of a dataset: the truth about its revision."""
+
+    digest: str
+    """SHA-256 hex of the content manifest: the revision's name."""
+    records: int
+    shards: int
+    data_bytes: int
+    """Sum of the shards' files."""
+    rejected: int
+    journal_offset: int
+    schema_digest: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetReport:
+    """How far an ingest is, from its journal."""
+
+    uid: str
+    topics_ready: bool
+    planned_records: int | None = None
+    planned_slices: int | None = None
+    planned_bytes: int | None = None
+    acknowledged_records: int = 0
+    acknowledged_bytes: int = 0
+    finished_slices: int = 0
+    rejected_records: int = 0
+    round: int = 0
+    """How often the sealer reopened slices."""
+    reopened_at: int | None = None
+    """Journal offset of the newest reopen record that no seal follows."""
+    seal: SealReport | None = None
+    routes: RoutesReport | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MovesReport:
+    """What `plan moves` says of the newest snapshot; execution is another issue."""
+
+    reason: Reason
+    message: str
+    moves: int = 0
+    move_bytes: int = 0
+    deviation_before_permille: int | None = None
+    deviation_after_permille: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Everything the keeper found out."""
+
+    desired_version: str
+    claim: ClaimReport | None = None
+    """None: not known yet."""
+    measured: bool = False
+    """A snapshot younger than three intervals is at hand."""
+    cluster_id: str | None = None
+    brokers: int | None = None
+    volumes: tuple[VolumeReport, ...] = ()
+    deviation_permille: int | None = None
+    max_fill_permille: int | None = None
+    topics: tuple[TopicReport, ...] = ()
+    datasets: tuple[DatasetReport, ...] = ()
+    moves: MovesReport | None = None
+    faults: tuple[Fault, ...] = ()
+    released: bool = False
+    """The claim was given back, as Desired.release asked."""
+    schema_version: int = SCHEMA_VERSION
