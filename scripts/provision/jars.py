@@ -7,9 +7,7 @@ Run as a script it prints the directory of the jars. It needs nothing but Python
 from __future__ import annotations
 
 import dataclasses
-import os
 import re
-import shutil
 import socket
 import subprocess
 import sys
@@ -20,12 +18,13 @@ from pathlib import Path
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from scripts.provision import cache, steps
+from scripts.provision import apt, cache, steps
 
 SOURCES = cache.REPOSITORY / "integration" / "kafka"
 POM = SOURCES / "pom.xml"
 LOGGING = SOURCES / "log4j2.yaml"
 OLDEST_JAVA = 17
+JAVA_PACKAGE = "openjdk-17-jre-headless"
 # Serial GC and the first compiler tier: with the archive 0.52 of the plain start time, half its CPU.
 JVM_FLAGS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
 # The log cleaner takes 128 MiB of heap unless told otherwise: these two lines let 96 MiB suffice.
@@ -103,24 +102,12 @@ def _fetch(work: Path) -> None:
 
 
 def _require_tools() -> None:
-    wanted = []
-    if shutil.which("java") is None or _java_major() < OLDEST_JAVA:
-        wanted.append("openjdk-17-jre-headless")
-    if shutil.which("mvn") is None:
-        wanted.append("maven")
-    if wanted:
-        _install(wanted)
-
-
-def _install(packages: list[str]) -> None:
-    advice = f"Kafka needs Java {OLDEST_JAVA}+ and Maven: install the Debian packages {' '.join(packages)}"
-    if os.geteuid() != 0:
-        raise steps.StepFailed(advice)
-    try:
-        from scripts.provision import apt
-    except ImportError as error:
-        raise steps.StepFailed(advice) from error
-    apt.install(packages)
+    apt.ensure({"java": JAVA_PACKAGE, "mvn": "maven"})
+    if _java_major() < OLDEST_JAVA:
+        raise steps.StepFailed(
+            f"java in PATH is version {_java_major()}, Kafka needs {OLDEST_JAVA} or newer: "
+            f"install {JAVA_PACKAGE} and put it first"
+        )
 
 
 def _java_version() -> str:

@@ -1,0 +1,84 @@
+"""Real servers for tests: Kafka brokers and an API server, as processes of this machine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NoReturn, Protocol
+
+import pytest
+
+from integration.kafka import rights
+from integration.kafka.cluster import THREE, KafkaCluster
+from integration.kafka.disks import may_mount
+from integration.kafka.settings import BrokerSpec, Sasl
+from scripts.provision import jars
+from scripts.provision.steps import StepFailed
+
+
+class StartKafka(Protocol):
+    """What the fixture `kafka_cluster` gives: starts a cluster that is closed after the test."""
+
+    def __call__(
+        self,
+        brokers: Sequence[BrokerSpec] = THREE,
+        *,
+        security: Sasl | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> KafkaCluster: ...
+
+
+def unavailable(reason: str) -> NoReturn:
+    """Skip with the reason; on CI, where everything has to run, fail."""
+    if os.environ.get("CI") == "true":
+        pytest.fail(f"not available here: {reason}", pytrace=False)
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def kafka_home() -> jars.KafkaHome:
+    try:
+        return jars.ensure()
+    except StepFailed as error:
+        unavailable(str(error))
+
+
+@pytest.fixture(scope="session")
+def kafka(kafka_home: jars.KafkaHome) -> Iterator[KafkaCluster]:
+    """Three brokers (ids 1 to 3, racks rack1 to rack3), shared: use topics of your own, kill nothing."""
+    with KafkaCluster.start() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def kafka_cluster(kafka_home: jars.KafkaHome) -> Iterator[StartKafka]:
+    """Starts clusters for one test: disks of chosen sizes, security, properties; to be broken."""
+    started: list[KafkaCluster] = []
+
+    def start(
+        brokers: Sequence[BrokerSpec] = THREE,
+        *,
+        security: Sasl | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> KafkaCluster:
+        if any(size is not None for spec in brokers for size in spec.disks) and not may_mount():
+            unavailable("disks of chosen sizes need root and loop devices")
+        started.append(KafkaCluster.start(brokers, security=security, properties=properties))
+        return started[-1]
+
+    yield start
+    for cluster in started:
+        cluster.close()
+
+
+@pytest.fixture(scope="session")
+def sasl_kafka(kafka_home: jars.KafkaHome) -> Iterator[KafkaCluster]:
+    """Three brokers with SCRAM and ACLs, shared: principals `observe`, `move`, `dataset` with their rights.
+
+    `dataset` has those of the topics `rights.DATASET_PREFIX*`; `nobody` may log in and has none.
+    """
+    names = (rights.OBSERVE, rights.MOVE, rights.DATASET, "nobody")
+    with KafkaCluster.start(security=Sasl({name: f"{name}-secret" for name in names})) as cluster:
+        granted = [*rights.observe_rights(), *rights.move_rights(), *rights.dataset_rights()]
+        rights.grant(cluster.client_config(), granted)
+        yield cluster

@@ -1,0 +1,131 @@
+"""Small Kafka clients of tests: make a topic, fill it, read it back. Free of Evenkeel's own code."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+Config = Mapping[str, Any]
+
+
+def unique(stem: str) -> str:
+    """A topic name that no other test of a shared cluster has."""
+    return f"{stem}-{secrets.token_hex(4)}"
+
+
+def create_topic(config: Config, name: str, assignments: Sequence[Sequence[int]], **topic_config: str) -> str:
+    """A topic whose partition i lives on the brokers `assignments[i]`, the preferred leader first.
+
+    Dots of configuration names are written as underscores. Returns the name.
+
+    Raises:
+        KafkaException: the cluster refuses it.
+    """
+    topic = NewTopic(
+        name,
+        len(assignments),
+        replica_assignment=[list(row) for row in assignments],
+        config={key.replace("_", "."): value for key, value in topic_config.items()},
+    )
+    admin = AdminClient(dict(config))  # kept: a client that is collected takes its answers with it
+    admin.create_topics([topic])[name].result(timeout=15)
+    return name
+
+
+def delete_topic(config: Config, name: str) -> None:
+    """Delete a topic.
+
+    Raises:
+        KafkaException: the cluster refuses.
+    """
+    admin = AdminClient(dict(config))
+    admin.delete_topics([name])[name].result(timeout=15)
+
+
+def produce(
+    config: Config, topic: str, values: Iterable[bytes], *, partition: int = -1, seconds: float = 30
+) -> int:
+    """Write every value, acknowledged by all in-sync replicas -> how many.
+
+    Raises:
+        KafkaException: a delivery failed (the first error), or not all were confirmed in time.
+    """
+    failures: list[KafkaError] = []
+    producer = Producer({"linger.ms": 5, **config})
+    count = 0
+
+    def note(error: KafkaError | None, _: Message) -> None:
+        if error is not None:
+            failures.append(error)
+
+    for value in values:
+        while True:
+            try:
+                producer.produce(topic, value, partition=partition, on_delivery=note)
+                break
+            except BufferError:
+                producer.poll(0.1)
+        producer.poll(0)
+        count += 1
+    left = producer.flush(seconds)
+    if failures or left:
+        raise KafkaException(failures[0] if failures else KafkaError(KafkaError._MSG_TIMED_OUT))
+    return count
+
+
+def read_all(config: Config, topic: str, *, committed: bool = True, seconds: float = 30) -> list[Message]:
+    """Every record that is in the topic now, by partition and offset; no consumer group is used.
+
+    Raises:
+        KafkaException: the topic is unknown or may not be read, or the end is not reached in time.
+    """
+    consumer = Consumer(
+        {
+            "group.id": "unused",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "isolation.level": "read_committed" if committed else "read_uncommitted",
+            **config,
+        }
+    )
+    try:
+        found = _drain(consumer, _all_partitions(consumer, topic), seconds)
+    finally:
+        consumer.close()
+    return sorted(found, key=lambda message: (message.partition(), message.offset()))
+
+
+def _all_partitions(consumer: Consumer, topic: str) -> list[TopicPartition]:
+    described = consumer.list_topics(topic, timeout=10).topics[topic]
+    if described.error is not None:
+        raise KafkaException(described.error)
+    return [TopicPartition(topic, partition, 0) for partition in described.partitions]
+
+
+def _drain(consumer: Consumer, partitions: list[TopicPartition], seconds: float) -> list[Message]:
+    import time
+
+    consumer.assign(partitions)
+    found: list[Message] = []
+    open_partitions = {item.partition for item in partitions}
+    deadline = time.monotonic() + seconds
+    while open_partitions:
+        message = consumer.poll(0.5)
+        if message is None:
+            if time.monotonic() > deadline:
+                raise KafkaException(
+                    KafkaError(KafkaError._TIMED_OUT, f"no end of {sorted(open_partitions)}")
+                )
+            continue
+        error = message.error()
+        if error is None:
+            found.append(message)
+        elif error.code() == KafkaError._PARTITION_EOF:
+            open_partitions.discard(message.partition())
+        else:
+            raise KafkaException(error)
+    return found
