@@ -1,0 +1,71 @@
+"""The cluster that the e2e tests share, from nothing; removed at the end unless EVENKEEL_KEEP=1."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from e2e.cluster import lifecycle, loading
+from e2e.cluster.lifecycle import Cluster
+from scripts.provision import docker, images
+
+NAME = "evenkeel-test"
+# Of a test alone: making the cluster from nothing takes minutes and is no test's fault.
+TEST_SECONDS = 180
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(TEST_SECONDS, func_only=True))
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    """1 + 3 nodes that notice a dead node within 12 s."""
+    if os.environ.get("CI") != "true" and not docker.answers():
+        pytest.skip("docker does not answer; start it, or let `e2e/cluster/cluster up` do so as root")
+    yield lifecycle.up(NAME, workers=3, fast_failure=True)
+    if os.environ.get("EVENKEEL_KEEP") != "1":
+        lifecycle.down(NAME)
+
+
+@pytest.fixture(scope="session")
+def kubectl(cluster: Cluster) -> Callable[..., str]:
+    """`kubectl(*words, stdin=None)` -> standard output; raises StepFailed with what kubectl said."""
+    return cluster.kubectl
+
+
+@pytest.fixture
+def namespace(cluster: Cluster) -> Iterator[str]:
+    """A namespace of the test's own."""
+    name = f"test-{uuid4().hex[:8]}"
+    cluster.kubectl("create", "namespace", name)
+    yield name
+    cluster.kubectl("delete", "namespace", name, "--wait=false")
+
+
+@pytest.fixture
+def apply(cluster: Cluster, namespace: str) -> Callable[..., None]:
+    """`apply(*objects)`: Kubernetes objects as dictionaries, into the test's namespace."""
+
+    def apply_objects(*objects: dict[str, Any]) -> None:
+        body = json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)})
+        cluster.kubectl("apply", "--namespace", namespace, "--filename", "-", stdin=body)
+
+    return apply_objects
+
+
+@pytest.fixture(scope="session")
+def python_image(cluster: Cluster) -> str:
+    """An image with python3, present on the workers."""
+    image = images.base_image()
+    loading.load(image, cluster.name, cluster.workers)
+    return image
