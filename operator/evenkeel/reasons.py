@@ -8,6 +8,22 @@ from __future__ import annotations
 from enum import StrEnum
 
 
+class ConditionType(StrEnum):
+    """Types of conditions. `Ready` is always present; the others say more and never turn it false."""
+
+    READY = "Ready"
+    RECONCILING = "Reconciling"
+    """Only while work goes on, as kstatus reads it; absent otherwise."""
+    STALLED = "Stalled"
+    """Only where somebody has to change something, as kstatus reads it; absent otherwise."""
+    BALANCED = "Balanced"
+    PLAN_PENDING = "PlanPending"
+    STORAGE_LOW = "StorageLow"
+    ROUTES_ACTIVE = "RoutesActive"
+    INGESTED = "Ingested"
+    PRELOADED = "Preloaded"
+
+
 class Reason(StrEnum):
     """Why something is as it is. CamelCase, part of the API: members are added, never renamed."""
 
