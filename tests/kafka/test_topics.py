@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import pytest
+
+from evenkeel import names
+from evenkeel.domain.exchange import DesiredDataset
+from evenkeel.kafka.topics import dataset_topics, internal_topics
+
+OWN = DesiredDataset(uid="u1", name="ns/pictures")
+
+
+@pytest.mark.parametrize(("brokers", "copies"), [(1, 1), (2, 2), (3, 3), (7, 3)])
+def test_internal_topics_have_three_copies_where_they_can(brokers: int, copies: int) -> None:
+    assert {spec.replication_factor for spec in internal_topics(brokers)} == {copies}
+
+
+def test_claims_are_dated_by_the_broker() -> None:
+    control = {spec.name: spec for spec in internal_topics(3)}[names.CONTROL_TOPIC]
+    assert control.config["message.timestamp.type"] == "LogAppendTime"
+
+
+@pytest.mark.parametrize(("brokers", "partitions"), [(1, 12), (3, 18), (10, 60)])
+def test_a_data_topic_has_six_partitions_per_broker(brokers: int, partitions: int) -> None:
+    data = dataset_topics(OWN, brokers)[0]
+    assert (data.name, data.partitions) == (names.dataset_topic("u1", "data"), partitions)
+
+
+def test_storage_settings_hold_for_data_only() -> None:
+    wanted = DesiredDataset(uid="u1", name="ns/p", replication_factor=2, partitions=24)
+    data, *others = dataset_topics(wanted, 5)
+    assert (data.partitions, data.replication_factor, data.config["min.insync.replicas"]) == (24, 2, "1")
+    assert {(spec.partitions, spec.replication_factor) for spec in others} == {(1, 3)}
+
+
+def test_nothing_of_a_dataset_expires() -> None:
+    for spec in dataset_topics(OWN, 3):
+        assert spec.config["retention.ms"] == spec.config["retention.bytes"] == "-1"
+        assert spec.config["cleanup.policy"] == "delete"
+        assert spec.config["unclean.leader.election.enable"] == "false"
+
+
+def test_the_topic_of_a_balanced_topic_is_not_created_here() -> None:
+    borrowed = DesiredDataset(uid="u1", name="ns/p", data_topic="events")
+    assert [spec.name.rsplit("-", 1)[1] for spec in dataset_topics(borrowed, 3)] == [
+        "journal",
+        "manifest",
+        "rejected",
+    ]
