@@ -79,7 +79,7 @@ class PartitionReader:
             ConfigurationError: a right or the credentials are missing.
         """
         try:
-            bounds = self._consumer.get_watermark_offsets(self._place, timeout=timeout, cached=False)
+            bounds: Any = self._consumer.get_watermark_offsets(self._place, timeout=timeout, cached=False)
         except KafkaException as error:
             raise self._watch.explain(unwrap(error), f"asking for the bounds of {self._name}") from error
         if not bounds:  # what the client answers when the time is over

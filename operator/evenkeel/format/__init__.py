@@ -1,0 +1,1 @@
+"""How records become messages, shard files and manifests. Only `arrow` needs pyarrow."""

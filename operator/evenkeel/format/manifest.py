@@ -1,0 +1,56 @@
+"""The content manifest as bytes. Its name, the revision's digest, is the SHA-256 of exactly these bytes."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TypeVar
+
+from evenkeel.domain import codec
+from evenkeel.domain.revision import Location, Manifest
+from evenkeel.errors import DataError, InputError
+from evenkeel.reasons import Reason
+
+T = TypeVar("T", Manifest, Location)
+
+
+def encode_manifest(manifest: Manifest) -> bytes:
+    """Canonical JSON: equal manifests give equal bytes."""
+    return codec.dumps(manifest).encode()
+
+
+def manifest_digest(stored: bytes) -> str:
+    """The revision's digest: SHA-256 hex of the stored bytes."""
+    return hashlib.sha256(stored).hexdigest()
+
+
+def decode_manifest(stored: bytes, digest: str | None = None) -> Manifest:
+    """The manifest in `stored`.
+
+    Raises:
+        DataError: the bytes are not those of the revision `digest`, or not a manifest.
+    """
+    if digest is not None and manifest_digest(stored) != digest:
+        message = f"manifest has digest {manifest_digest(stored)}, revision {digest} is meant"
+        raise DataError(message, reason=Reason.SHARD_CORRUPT)
+    return _decode(Manifest, stored)
+
+
+def encode_location(location: Location) -> bytes:
+    """Canonical JSON of where a revision lies."""
+    return codec.dumps(location).encode()
+
+
+def decode_location(stored: bytes) -> Location:
+    """The location in `stored`.
+
+    Raises:
+        DataError: not a location.
+    """
+    return _decode(Location, stored)
+
+
+def _decode(kind: type[T], stored: bytes) -> T:
+    try:
+        return codec.loads(kind, stored)
+    except InputError as error:
+        raise DataError(error.message, reason=Reason.DATA_LOST) from error
