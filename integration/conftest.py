@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import NoReturn, Protocol
 
 import pytest
 
+from integration.apiserver.server import ApiServer, Kubectl, find_binaries
 from integration.kafka import rights
 from integration.kafka.cluster import THREE, KafkaCluster
 from integration.kafka.disks import may_mount
@@ -82,3 +85,44 @@ def sasl_kafka(kafka_home: jars.KafkaHome) -> Iterator[KafkaCluster]:
         granted = [*rights.observe_rights(), *rights.move_rights(), *rights.dataset_rights()]
         rights.grant(cluster.client_config(), granted)
         yield cluster
+
+
+@pytest.fixture(scope="session")
+def kube_binaries() -> Path:
+    try:
+        return find_binaries()
+    except StepFailed as error:
+        unavailable(str(error))
+
+
+@pytest.fixture(scope="session")
+def apiserver(kube_binaries: Path) -> Iterator[ApiServer]:
+    """An API server with its controller manager, shared: use namespaces of your own, stop nothing.
+
+    Users besides `admin`: `alice`, without any right. Real roles are tried with service accounts:
+    `kube_admin("create", "token", NAME)` and `apiserver.kubeconfig_for(token, NAME)`.
+    """
+    with ApiServer.start(users=("alice",), controller_manager=True) as server:
+        yield server
+
+
+@pytest.fixture
+def own_apiserver(kube_binaries: Path) -> Iterator[ApiServer]:
+    """An API server of one test, to be stopped, frozen and started; without a controller manager."""
+    with ApiServer.start(users=("alice",)) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def kube_admin(apiserver: ApiServer) -> Kubectl:
+    """kubectl of the shared API server as admin; `.kubeconfig` is its file."""
+    return apiserver.kubectl()
+
+
+@pytest.fixture
+def namespace(kube_admin: Kubectl) -> Iterator[str]:
+    """A namespace of one test on the shared API server."""
+    name = f"test-{secrets.token_hex(4)}"
+    kube_admin("create", "namespace", name)
+    yield name
+    kube_admin("delete", "namespace", name, "--wait=false")

@@ -15,7 +15,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, DescribeClusterResult
 from kafka import KafkaAdminClient
 
-from integration.conftest import StartKafka
+from integration.conftest import StartKafka, unavailable
 from integration.kafka.clients import create_topic, produce, read_all, unique
 from integration.kafka.cluster import KafkaCluster
 from integration.kafka.disks import MIB, Disk
@@ -204,3 +204,12 @@ def test_what_a_killed_run_left_is_swept_up(kafka_cluster: StartKafka) -> None:
     assert place not in Path("/proc/self/mounts").read_text()
     with pytest.raises(ProcessLookupError):
         os.kill(int(pid), 0)
+
+
+def test_what_is_unavailable_is_skipped_but_fails_on_ci(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CI", raising=False)
+    with pytest.raises(pytest.skip.Exception, match="no Java"):
+        unavailable("no Java")
+    monkeypatch.setenv("CI", "true")
+    with pytest.raises(pytest.fail.Exception, match="no Java"):
+        unavailable("no Java")

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 import os
 import secrets
 import shutil
 import signal
+import socket
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -26,11 +28,16 @@ from scripts.provision import cache
 _PORTS = range(20000, 30000)
 
 
+def root() -> Path:
+    """Where all workspaces are, a folder per kind of server."""
+    return cache.root() / "servers"
+
+
 class Workspace:
     """A fresh directory `path` below the cache, with everything that runs and is mounted in it."""
 
     def __init__(self, kind: str) -> None:
-        parent = cache.root() / "servers" / kind
+        parent = root() / kind
         parent.mkdir(parents=True, exist_ok=True)
         sweep(parent)
         self.path = parent / f"{os.getpid()}-{secrets.token_hex(3)}"
@@ -72,21 +79,31 @@ class Workspace:
 
 def sweep(parent: Path) -> None:
     """Remove the workspaces below `parent` whose owners are gone."""
-    for path in sorted(parent.iterdir()):
-        lock = _try_lock(path / "lock") if (path / "lock").exists() else None
-        if lock is None:
-            continue
-        with lock:
-            for record in path.glob("*.pid"):
-                _end_orphan(int(record.stem), path)
-            unmount_below(path)
-            shutil.rmtree(path)
+    for path in sorted(parent.glob("[!.]*")):
+        # Another sweep may be faster.
+        with contextlib.suppress(FileNotFoundError):
+            lock = _try_lock(path / "lock")
+            if lock is not None:
+                with lock:
+                    _remove(path)
+
+
+def _remove(path: Path) -> None:
+    for record in path.glob("*.pid"):
+        _end_orphan(int(record.stem), path)
+    unmount_below(path)
+    shutil.rmtree(path)
 
 
 def unmount_below(path: Path) -> None:
     """Unmount every file system below `path`, the innermost first."""
     for point in reversed([point for point in _mount_points() if point.is_relative_to(path)]):
-        subprocess.run(["umount", point], check=True, capture_output=True)
+        # A process that was killed a moment ago may not have let go of its files yet.
+        wait_until(f"umount {point}", functools.partial(_unmount, point), seconds=10)
+
+
+def _unmount(point: Path) -> bool:
+    return subprocess.run(["umount", str(point)], check=False, capture_output=True).returncode == 0
 
 
 def _mount_points() -> Iterator[Path]:
@@ -124,8 +141,6 @@ def _try_lock(path: Path) -> IO[str] | None:
 
 
 def _is_free(port: int) -> bool:
-    import socket
-
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -133,3 +148,8 @@ def _is_free(port: int) -> bool:
         except OSError:
             return False
     return True
+
+
+if __name__ == "__main__":
+    for folder in root().glob("*"):
+        sweep(folder)
