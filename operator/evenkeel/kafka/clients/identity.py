@@ -1,0 +1,59 @@
+"""Which cluster and which topic a name stands for today."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient
+
+from evenkeel.domain.connection import Connection
+from evenkeel.errors import RetryableError
+from evenkeel.kafka.clients.config import client_config
+from evenkeel.kafka.clients.failures import ErrorWatch, client_logger, unwrap
+from evenkeel.reasons import Reason
+
+
+@dataclass(frozen=True, slots=True)
+class TopicIdentity:
+    """A topic of a cluster; a topic that is made again under the same name has another id."""
+
+    cluster_id: str
+    topic_id: str
+    partitions: int
+
+
+def identify_topic(connection: Connection, topic: str, timeout: float = 15.0) -> TopicIdentity:
+    """Ask Kafka for ids and partition count; needs no right but Describe on the topic.
+
+    Raises:
+        RetryableError: TOPIC_MISSING, or no answer within `timeout` seconds.
+        ConfigurationError: a right or the credentials are missing.
+    """
+    watch = ErrorWatch()
+    admin = AdminClient({**client_config(connection), "error_cb": watch}, logger=client_logger)
+    try:
+        future = admin.describe_topics(TopicCollection([topic]), request_timeout=timeout)[topic]
+        described = future.result(timeout)
+        cluster_id = admin.list_topics(topic, timeout=timeout).cluster_id
+    except KafkaException as error:
+        raise watch.explain(unwrap(error), f"describing topic {topic}") from error
+    except TimeoutError as error:
+        message = f"describing topic {topic}: no answer within {timeout:g} s"
+        raise RetryableError(message, reason=Reason.BROKERS_UNREACHABLE) from error
+    return TopicIdentity(str(cluster_id), str(described.topic_id), len(described.partitions))
+
+
+def wait_for_topic(
+    connection: Connection, topic: str, timeout: float, monotonic: Callable[[], float] = time.monotonic
+) -> TopicIdentity:
+    """The same, asking again until `timeout` seconds are over: brokers learn of a new topic one by one."""
+    deadline = monotonic() + timeout
+    while True:
+        try:
+            return identify_topic(connection, topic)
+        except RetryableError:
+            if monotonic() > deadline:
+                raise
