@@ -1,0 +1,1 @@
+"""The loader job: reads a revision from Kafka once and hands it to a node cache."""

@@ -1,0 +1,157 @@
+"""What loaders talk to: manifests and shards by HTTP, as `evenkeel.domain.upload` describes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from aiohttp import web
+
+from evenkeel.domain import codec
+from evenkeel.domain.upload import MANIFEST_LIMIT, Refusal
+from evenkeel.errors import DataError, EvenkeelError, InputError, RetryableError
+from evenkeel.nodecache.access import ForbiddenError, Gatekeeper, UnauthenticatedError
+from evenkeel.nodecache.layout import RevisionKey
+from evenkeel.nodecache.metrics import REFUSED, UPLOADED
+from evenkeel.nodecache.store import Store
+from evenkeel.nodecache.upload import ShardUpload
+from evenkeel.reasons import Reason
+
+WRITE_BYTES = 1024 * 1024
+"""Bytes that are gathered before a thread writes them."""
+IDLE_SECONDS = 60.0
+"""A sender that is silent for longer is gone: its connection would hold space for ever."""
+UPLOADS = 16
+"""Uploads at the same time; each has a buffer of WRITE_BYTES."""
+STORE: web.AppKey[Store] = web.AppKey("store", Store)
+GATEKEEPER: web.AppKey[Gatekeeper] = web.AppKey("gatekeeper", Gatekeeper)
+SLOTS: web.AppKey[asyncio.Semaphore] = web.AppKey("slots", asyncio.Semaphore)
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+log = logging.getLogger(__name__)
+
+
+def build_server(store: Store, gatekeeper: Gatekeeper) -> web.Application:
+    """The application that loaders reach."""
+    application = web.Application(middlewares=[answer_refusals], client_max_size=MANIFEST_LIMIT)
+    application[STORE] = store
+    application[GATEKEEPER] = gatekeeper
+    application[SLOTS] = asyncio.Semaphore(UPLOADS)
+    revision = "/v1/revisions/{uid}/{digest}"
+    application.router.add_get(revision, get_state)
+    application.router.add_put(f"{revision}/manifest", put_manifest)
+    application.router.add_put(f"{revision}/shards/{{index:[0-9]{{1,7}}}}", put_shard)
+    return application
+
+
+@web.middleware
+async def answer_refusals(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Our errors as HTTP: the status says whose turn it is, the body carries reason and sentence."""
+    try:
+        return await handler(request)
+    except EvenkeelError as error:
+        status = _status(error)
+        REFUSED.labels(reason=error.reason.value).inc()
+        log.info("refused method=%s path=%s status=%d why=%s", request.method, request.path, status, error)
+        body = codec.dumps(Refusal(error.reason, error.message))
+        response = web.Response(status=status, text=body, content_type="application/json")
+        response.force_close()  # the rest of a refused body is not worth reading
+        return response
+
+
+async def get_state(request: web.Request) -> web.Response:
+    """How far the revision is."""
+    return await _state(request, await _admit(request))
+
+
+async def put_manifest(request: web.Request) -> web.Response:
+    """Take the manifest."""
+    key = await _admit(request)
+    _length(request, MANIFEST_LIMIT)
+    try:
+        manifest = await asyncio.wait_for(request.read(), IDLE_SECONDS)
+    except web.HTTPRequestEntityTooLarge as error:
+        message = f"manifest: at most {MANIFEST_LIMIT} bytes"
+        raise InputError(message, reason=Reason.INVALID_SPEC) from error
+    except TimeoutError as error:
+        message = f"manifest: not here after {IDLE_SECONDS:.0f} s"
+        raise RetryableError(message, reason=Reason.CACHE_UNAVAILABLE) from error
+    await asyncio.to_thread(request.app[STORE].put_manifest, key, manifest)
+    return await _state(request, key)
+
+
+async def put_shard(request: web.Request) -> web.Response:
+    """Take a shard."""
+    key = await _admit(request)
+    length, store = _length(request), request.app[STORE]
+    index = int(request.match_info["index"])
+    async with request.app[SLOTS]:
+        upload = await asyncio.to_thread(store.open_shard, key, index, length)
+        if upload is None:
+            response = await _state(request, key)
+            response.force_close()
+            return response
+        try:
+            await _receive(request, upload)
+            await asyncio.to_thread(upload.finish)
+        finally:
+            await asyncio.shield(asyncio.to_thread(store.close_shard, key, upload))
+    UPLOADED.inc(length)
+    return await _state(request, key)
+
+
+async def _receive(request: web.Request, upload: ShardUpload) -> None:
+    pending = bytearray()
+    while True:
+        try:
+            block = await asyncio.wait_for(request.content.readany(), IDLE_SECONDS)
+        except TimeoutError as error:
+            message = f"shard {upload.shard.index}: the sender was silent for {IDLE_SECONDS:.0f} s"
+            raise RetryableError(message, reason=Reason.CACHE_UNAVAILABLE) from error
+        pending += block
+        if pending and (not block or len(pending) >= WRITE_BYTES):
+            await asyncio.to_thread(upload.write, bytes(pending))
+            pending.clear()
+        if not block:
+            return
+
+
+async def _admit(request: web.Request) -> RevisionKey:
+    key = RevisionKey(request.match_info["uid"], request.match_info["digest"])
+    store = request.app[STORE]
+    permitted = store.find_loaders(key.dataset_uid)
+    await request.app[GATEKEEPER].admit(request.headers.get("Authorization"), permitted)
+    if store.find_wanted(key) is None:
+        message = f"revision {key} is not wanted on this node"
+        raise InputError(message, reason=Reason.DATASET_NOT_FOUND)
+    return key
+
+
+async def _state(request: web.Request, key: RevisionKey) -> web.Response:
+    state = await asyncio.to_thread(request.app[STORE].describe, key)
+    return web.Response(text=codec.dumps(state), content_type="application/json")
+
+
+def _length(request: web.Request, limit: int | None = None) -> int:
+    length = request.content_length
+    if length is None:
+        message = "Content-Length is required"
+        raise InputError(message, reason=Reason.INVALID_SPEC)
+    if limit is not None and length > limit:
+        message = f"Content-Length {length}: at most {limit}"
+        raise InputError(message, reason=Reason.INVALID_SPEC)
+    return length
+
+
+def _status(error: EvenkeelError) -> int:
+    if isinstance(error, UnauthenticatedError):
+        return 401
+    if isinstance(error, ForbiddenError):
+        return 403
+    by_reason = {Reason.DATASET_NOT_FOUND: 404, Reason.CONFLICT: 409, Reason.DOES_NOT_FIT: 507}
+    if error.reason in by_reason:
+        return by_reason[error.reason]
+    if isinstance(error, DataError):
+        return 422
+    return 503 if error.retry else 400
