@@ -77,6 +77,7 @@ class Reason(StrEnum):
     REPLICATED_EVERYWHERE = "ReplicatedEverywhere"
     INTERNAL_TOPIC = "InternalTopic"
     NO_INFLOW_KNOWN = "NoInflowKnown"
+    NOT_STEERED = "NotSteered"
     NO_LEADERS = "NoLeaders"
     CAPS_RELAXED = "CapsRelaxed"
     ROUTES_LATE = "RoutesLate"

@@ -48,7 +48,8 @@ class RouteTable:
         """
         if len(self.weights) != partitions:
             self._refuse(f"weights has {len(self.weights)} entries, the topic {partitions} partitions")
-        highest = max(WEIGHT_SCALE * 8 / partitions, WEIGHT_SCALE / max(1, partitions - len(self.stop)))
+        used = sum(weight > 0 for weight in self.weights)  # the others are stopped or have no leader
+        highest = max(WEIGHT_SCALE * 8 / partitions, WEIGHT_SCALE / max(1, used))
         for partition, weight in enumerate(self.weights):
             if weight < 0 or weight > min(WEIGHT_SCALE, highest) * CAP_SLACK + 1:
                 self._refuse(f"weights[{partition}] = {weight}, limits 0 and {math.floor(highest)}")

@@ -1,0 +1,134 @@
+"""What will be written: the steerable bytes W_t of each topic, and everything that comes without us (u_v)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from evenkeel.domain.exchange import TopicRouting
+from evenkeel.domain.snapshot import ClusterSnapshot, Incoming, Partition, Topic
+from evenkeel.planning.space import Floats, Space
+
+FLOOR_FACTOR = 3.0
+"""W >= 3 x (largest - mean fill) x C for unplanned inflow: with less, all writes would go to one broker."""
+LEAST_SHARE = 1e-5
+"""Least W as a share of all capacity; below it the program would only amplify rounding."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inflow:
+    """Expected bytes of one topic within the horizon, before replication."""
+
+    steerable: float
+    unsteered: float
+    planned: bool
+    """From the plan of a running ingest; otherwise extrapolated from a rate."""
+
+
+def gather_inflow(snapshot: ClusterSnapshot, routed: Mapping[str, TopicRouting]) -> dict[str, Inflow]:
+    """Inflow of every topic of which something is known; topics not in `routed` are all unsteered."""
+    topics = {topic.name: topic for topic in snapshot.topics}
+    counts: dict[str, int] = {}
+    for partition in snapshot.partitions:
+        counts[partition.topic] = counts.get(partition.topic, 0) + 1
+    default = max(
+        (routing.horizon_seconds for routing in routed.values()), default=TopicRouting().horizon_seconds
+    )
+    result = {}
+    for incoming in snapshot.incoming:
+        routing = routed.get(incoming.topic)
+        horizon = routing.horizon_seconds if routing else default
+        total = _total(incoming, topics.get(incoming.topic), horizon, counts.get(incoming.topic, 0))
+        if total is not None:
+            share = min(100, max(0, incoming.steered_percent)) / 100 if routing else 0.0
+            planned = incoming.planned_bytes is not None
+            result[incoming.topic] = Inflow(total * share, total * (1 - share), planned)
+    return result
+
+
+def _total(incoming: Incoming, topic: Topic | None, horizon: float, partitions: int) -> float | None:
+    """Bytes written within the horizon that are still there at its end; None: unknown, not guessed."""
+    if incoming.planned_bytes is not None:
+        return float(incoming.planned_bytes)
+    if incoming.bytes_per_second is None:
+        return None
+    seconds = float(horizon)
+    limit = float("inf")
+    if topic is not None and "delete" in topic.cleanup_policy:
+        if topic.retention_ms is not None and topic.retention_ms >= 0:
+            kept = topic.retention_ms / 1000
+            seconds = min(max(seconds, kept / 2), kept)
+        if topic.retention_bytes is not None and topic.retention_bytes >= 0:
+            limit = float(topic.retention_bytes) * partitions
+    return min(incoming.bytes_per_second * seconds, limit)
+
+
+def base_bytes(snapshot: ClusterSnapshot, space: Space, inflow: Mapping[str, Inflow]) -> Floats:
+    """u_v: bytes on each volume at the end of the horizon without the steerable ones.
+
+    used + bytes still inbound by moves + unsteered inflow - what retention deletes (design section 5).
+    """
+    change = np.zeros(len(space.volumes))
+    by_topic: dict[str, list[Partition]] = {}
+    for partition in snapshot.partitions:
+        by_topic.setdefault(partition.topic, []).append(partition)
+        _add_inbound(change, space, partition)
+        if partition.expiring_bytes:
+            _add_everywhere(change, space, partition, -float(partition.expiring_bytes))
+    for topic, expected in inflow.items():
+        if expected.unsteered > 0:
+            _add_unsteered(change, space, by_topic.get(topic, []), expected.unsteered)
+    return np.maximum(space.used + change, 0.0)
+
+
+def _add_inbound(change: Floats, space: Space, partition: Partition) -> None:
+    """Bytes that adding replicas have still to receive."""
+    sizes = partition.replica_bytes
+    whole = max((size for broker, size in sizes.items() if broker not in partition.adding), default=0)
+    for broker in partition.adding:
+        volume = space.locate(partition, broker)
+        if volume is None:
+            continue
+        if partition.adding_bytes is not None:
+            change[volume] += partition.adding_bytes / len(partition.adding)
+        else:
+            change[volume] += max(0, whole - sizes.get(broker, 0))
+
+
+def _add_everywhere(change: Floats, space: Space, partition: Partition, size: float) -> None:
+    for broker in partition.replicas:
+        if (volume := space.locate(partition, broker)) is not None:
+            change[volume] += size
+
+
+def _add_unsteered(change: Floats, space: Space, partitions: list[Partition], total: float) -> None:
+    """Spread inflow as it was seen per partition, or evenly where that is not known."""
+    rates = [partition.bytes_per_second for partition in partitions]
+    known = [rate for rate in rates if rate is not None]
+    whole = sum(known)
+    even = len(known) < len(rates) or whole <= 0
+    for partition in partitions:
+        share = 1 / len(partitions) if even else (partition.bytes_per_second or 0.0) / whole
+        _add_everywhere(change, space, partition, total * share)
+
+
+def apply_floor(
+    inflow: Mapping[str, Inflow], topics: tuple[str, ...], base: Floats, capacity: Floats
+) -> dict[str, float]:
+    """W_t of the routed topics: as expected, but never so little that one broker would take all.
+
+    The floor holds for unplanned inflow together and is shared in proportion to what each topic expects.
+    """
+    whole = float(capacity.sum())
+    floor = FLOOR_FACTOR * float(np.max(base / capacity) - base.sum() / whole) * whole
+    unplanned = [topic for topic in topics if not inflow[topic].planned]
+    expected = sum(inflow[topic].steerable for topic in unplanned)
+    result = {}
+    for topic in topics:
+        size = inflow[topic].steerable
+        if not inflow[topic].planned and expected < floor:
+            size = floor * size / expected if expected > 0 else floor / len(unplanned)
+        result[topic] = max(size, LEAST_SHARE * whole)
+    return result

@@ -1,0 +1,198 @@
+"""Where new bytes should go: all topics of a snapshot together, as one plan (design section 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from evenkeel.domain.exchange import Policy, TopicRouting
+from evenkeel.domain.snapshot import ClusterSnapshot, Partition
+from evenkeel.planning.eligible import Refusal, build_columns, has_leader, refuse_topic, stopped
+from evenkeel.planning.inflow import apply_floor, base_bytes, gather_inflow
+from evenkeel.planning.program import Columns, Program, solve_optimum
+from evenkeel.planning.space import Floats, Space, build_space
+from evenkeel.planning.weights import blend, solve_weights
+from evenkeel.reasons import Reason
+
+BUDGET_FILL = 0.01
+"""A table's budget ends where a volume would pass its predicted level by this share of its capacity."""
+CAP_COST = 0.005
+"""Caps that cost more fill than this are named in the message."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRoutes:
+    """What the plan says of one topic. Fills are fractions of the fullest volume of the whole cluster."""
+
+    topic: str
+    active: bool
+    """False: not routed, for the reason given; the fields below are empty."""
+    reason: Reason
+    message: str
+    weights: tuple[float, ...] = ()
+    """Share of each partition 0..P-1, sum 1."""
+    stop: tuple[int, ...] = ()
+    budget_bytes: int | None = None
+    steerable_bytes: int | None = None
+    """W: what the weights are meant for, before replication."""
+    predicted_max_fill: float | None = None
+    optimal_max_fill: float | None = None
+    """With caps and bounds: the yardstick."""
+    uncapped_max_fill: float | None = None
+    uniform_max_fill: float | None = None
+    """With equal shares for all partitions that have a leader: what default partitioning does."""
+    valid_ms: int = 600_000
+
+
+@dataclass(frozen=True, slots=True)
+class RoutesPlan:
+    """Routes of all topics that were asked for."""
+
+    topics: Mapping[str, TopicRoutes] = field(default_factory=dict)
+    taken_at_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Fills:
+    """Fill of the fullest volume under four sets of shares."""
+
+    predicted: float
+    optimal: float
+    uncapped: float
+    uniform: float
+
+
+def plan_routes(snapshot: ClusterSnapshot, topics: Mapping[str, TopicRouting], policy: Policy) -> RoutesPlan:
+    """Weights for all `topics` together, from one snapshot.
+
+    Raises:
+        InputError: the snapshot holds an impossible value.
+    """
+    space = build_space(snapshot)
+    partitions: dict[str, list[Partition]] = {topic: [] for topic in topics}
+    for partition in snapshot.partitions:
+        if partition.topic in partitions:
+            partitions[partition.topic].append(partition)
+    refusals = {
+        topic: refusal
+        for topic, routing in topics.items()
+        if (refusal := refuse_topic(topic, snapshot, space, routing, partitions[topic]))
+    }
+    routed = {topic: routing for topic, routing in topics.items() if topic not in refusals}
+    result = {topic: _refused(topic, refusal) for topic, refusal in refusals.items()}
+    if routed:
+        result |= _plan(snapshot, space, routed, partitions, policy)
+    return RoutesPlan(topics={topic: result[topic] for topic in topics}, taken_at_ms=snapshot.taken_at_ms)
+
+
+def _refused(topic: str, refusal: Refusal) -> TopicRoutes:
+    return TopicRoutes(topic=topic, active=False, reason=refusal[0], message=refusal[1])
+
+
+def _plan(
+    snapshot: ClusterSnapshot,
+    space: Space,
+    routed: Mapping[str, TopicRouting],
+    partitions: Mapping[str, list[Partition]],
+    policy: Policy,
+) -> dict[str, TopicRoutes]:
+    inflow = gather_inflow(snapshot, routed)
+    base = base_bytes(snapshot, space, inflow)
+    steerable = apply_floor(inflow, tuple(routed), base, space.capacity)
+    stops = {topic: stopped(space, partitions[topic], policy) for topic in routed}
+    columns = tuple(
+        build_columns(topic, snapshot, space, partitions[topic], stops[topic], routing, steerable[topic])
+        for topic, routing in routed.items()
+    )
+    program = Program(capacity=space.capacity, base=base, columns=columns)
+    shares, fills = _solve(program, policy.slack_percent / 100)
+    uniform = _uniform_fill(program, space, partitions)
+    found = _Fills(fills[0], fills[1], fills[2], uniform)
+    return {
+        topic.topic: _routes(topic, share, found, stops[topic.topic], program, routed[topic.topic])
+        for topic, share in zip(columns, shares, strict=True)
+    }
+
+
+def _solve(program: Program, slack: float) -> tuple[list[Floats], tuple[float, float, float]]:
+    """Shares, and the fullest volume's fill: predicted, optimal with caps, optimal without."""
+    optimal, vertex = solve_optimum(program)
+    uncapped, _ = solve_optimum(program, capped=False)
+    ceiling = optimal + max(slack, 1e-4)
+    shares = blend(program, solve_weights(program, ceiling), vertex, ceiling)
+    return shares, (float(program.fills(shares).max()), optimal, uncapped)
+
+
+def _uniform_fill(program: Program, space: Space, partitions: Mapping[str, list[Partition]]) -> float:
+    load = program.base.copy()
+    for topic in program.columns:
+        led = [partition for partition in partitions[topic.topic] if has_leader(partition)]
+        for partition in led:
+            for broker in partition.replicas:
+                if (volume := space.locate(partition, broker)) is not None:
+                    load[volume] += topic.steerable / len(led)
+    return float((load / program.capacity).max())
+
+
+def _routes(
+    columns: Columns,
+    share: Floats,
+    fills: _Fills,
+    stop: tuple[int, ...],
+    program: Program,
+    routing: TopicRouting,
+) -> TopicRoutes:
+    weights = np.zeros(columns.partitions)
+    weights[columns.open] = share / share.sum()
+    reason, message = _describe(columns, share, fills)
+    return TopicRoutes(
+        topic=columns.topic,
+        active=True,
+        reason=reason,
+        message=message,
+        weights=tuple(weights.tolist()),
+        stop=stop,
+        budget_bytes=_budget(columns, share, program),
+        steerable_bytes=round(columns.steerable),
+        predicted_max_fill=fills.predicted,
+        optimal_max_fill=fills.optimal,
+        uncapped_max_fill=fills.uncapped,
+        uniform_max_fill=fills.uniform,
+        valid_ms=routing.stale_after_seconds * 1000,
+    )
+
+
+def _budget(columns: Columns, share: Floats, program: Program) -> int:
+    """Bytes until some volume passes its predicted level by 1 % of capacity; topics share that percent."""
+    pull = columns.on_volume @ share
+    room = program.capacity * BUDGET_FILL * columns.steerable / sum(t.steerable for t in program.columns)
+    beyond = float(np.min(room[pull > 0] / pull[pull > 0])) if bool(np.any(pull > 0)) else 0.0
+    return int(columns.steerable + beyond)
+
+
+def _describe(columns: Columns, share: Floats, fills: _Fills) -> Refusal:
+    text = (
+        f"the fullest volume is expected at {fills.predicted:.1%}; possible is {fills.optimal:.1%}, "
+        f"without routing {fills.uniform:.1%}"
+    )
+    if fills.optimal - fills.uncapped > CAP_COST:
+        text += f"; caps cost {fills.optimal - fills.uncapped:.1%} (binding: {_binding(columns, share)})"
+    if columns.relaxed > 1.0:
+        text += (
+            f"; caps are impossible with these leaders and were raised by the factor {columns.relaxed:.2f}"
+        )
+        return Reason.CAPS_RELAXED, text
+    return Reason.ROUTED, text
+
+
+def _binding(columns: Columns, share: Floats) -> str:
+    """Caps of this topic that its weights stand at, three at most."""
+    full = np.flatnonzero(columns.caps @ share >= columns.limits * 0.999)
+    names = [columns.cap_names[row] for row in full.tolist()]
+    if bool(np.any(share >= columns.highest * 0.999)):
+        names.append("highest share of a partition")
+    if bool(np.any(share <= columns.lowest * 1.001)):
+        names.append("lowest share of a partition")
+    return ", ".join(names[:3]) or "of another topic"

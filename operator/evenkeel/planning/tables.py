@@ -1,0 +1,86 @@
+"""From plan to published table, and when a table is worth publishing (design section 3)."""
+
+from __future__ import annotations
+
+import math
+
+from evenkeel.domain.table import WEIGHT_SCALE, RouteTable
+from evenkeel.errors import InputError
+from evenkeel.planning.routing import RoutesPlan
+
+MOVED = 0.05
+"""A table is published when a weight moved by more than this share of it (or of an even weight, if larger)."""
+HEARTBEAT_MS = 120_000
+"""And otherwise this often: routers read only the last 10 minutes when they start."""
+FREEZE_SHARE = 0.05
+"""Weights of an ingest freeze when less than this share of it remains."""
+
+
+def build_table(
+    plan: RoutesPlan,
+    topic: str,
+    owner_epoch: int,
+    epoch: int,
+    taken_at_ms: int,
+    plan_offset: int | None = None,
+) -> RouteTable:
+    """The table of one topic of the plan, weights as integers whose sum is exactly WEIGHT_SCALE.
+
+    Raises:
+        InputError: the plan does not route this topic.
+    """
+    routes = plan.topics.get(topic)
+    if routes is None or not routes.active:
+        why = "it was not asked for" if routes is None else routes.message
+        raise InputError(f"no routes for topic {topic}: {why}")
+    table = RouteTable(
+        topic=topic,
+        owner_epoch=owner_epoch,
+        epoch=epoch,
+        taken_at_ms=taken_at_ms,
+        weights=round_weights(routes.weights),
+        stop=routes.stop,
+        budget_bytes=routes.budget_bytes,
+        valid_ms=routes.valid_ms,
+        plan_offset=plan_offset,
+    )
+    table.check(len(table.weights))
+    return table
+
+
+def round_weights(shares: tuple[float, ...]) -> tuple[int, ...]:
+    """Shares as millionths: rounded down, the rest to the largest remainders, lower numbers first."""
+    whole = sum(shares)
+    exact = [share / whole * WEIGHT_SCALE for share in shares]
+    weights = [math.floor(value) for value in exact]
+    order = sorted(range(len(exact)), key=lambda i: (weights[i] - exact[i], i))
+    for i in order[: WEIGHT_SCALE - sum(weights)]:
+        weights[i] += 1
+    return tuple(weights)
+
+
+def should_publish(
+    previous: RouteTable | None, table: RouteTable, *, remaining_share: float | None = None
+) -> bool:
+    """Whether `table` says something that routers do not know yet, or the heartbeat is due.
+
+    Args:
+        previous: the last one published for this topic; None: none yet.
+        table: the new one.
+        remaining_share: of a running ingest what is still to write; below 5 % the weights are frozen.
+    """
+    if previous is None or len(previous.weights) != len(table.weights):
+        return True
+    if previous.owner_epoch != table.owner_epoch or previous.plan_offset != table.plan_offset:
+        return True
+    if table.taken_at_ms - previous.taken_at_ms >= min(HEARTBEAT_MS, table.valid_ms // 2):
+        return True
+    if previous.stop != table.stop:
+        return True
+    frozen = remaining_share is not None and remaining_share < FREEZE_SHARE
+    return not frozen and _moved(previous.weights, table.weights)
+
+
+def _moved(old: tuple[int, ...], new: tuple[int, ...]) -> bool:
+    even = WEIGHT_SCALE / len(old)
+    return any(abs(b - a) > MOVED * max(a, even) for a, b in zip(old, new, strict=True))
