@@ -126,3 +126,12 @@ def namespace(kube_admin: Kubectl) -> Iterator[str]:
     kube_admin("create", "namespace", name)
     yield name
     kube_admin("delete", "namespace", name, "--wait=false")
+
+
+@pytest.fixture(scope="session")
+def crds(kube_admin: Kubectl) -> Kubectl:
+    """The shared API server with `crds/` applied and established; kubectl as admin."""
+    folder = Path(__file__).resolve().parents[1] / "crds"
+    kube_admin("apply", "--server-side", "-f", str(folder))
+    kube_admin("wait", "--for=condition=Established", "-f", str(folder))
+    return kube_admin

@@ -161,7 +161,7 @@ class BalancedTopic(Resource):
         short_name="btp",
         columns=(
             Column("Partitions", "integer", ".status.partitions"),
-            Column("PredictedMaxFillPermille", "integer", ".status.routes.predictedMaxFillPermille"),
+            Column("PredictedPermille", "integer", ".status.routes.predictedMaxFillPermille"),
             Column("Topic", "string", ".spec.topicName", wide=True),
             Column("Cluster", "string", ".status.clusterRef.name", wide=True),
         ),

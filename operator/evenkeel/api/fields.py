@@ -95,7 +95,7 @@ ResourceQuantity = Annotated[
 """CPU or memory of a container in Kubernetes' notation."""
 ObjectName = Annotated[str, Field(min_length=1, max_length=NAME_LIMIT, pattern=rf"^{_LABEL}$")]
 """Name of an object of ours."""
-SecretName = Annotated[str, Field(min_length=1, max_length=253, pattern=rf"^{_LABEL}([.]{_LABEL})*$")]
+DnsName = Annotated[str, Field(min_length=1, max_length=253, pattern=rf"^{_LABEL}([.]{_LABEL})*$")]
 """Name of a Secret, PersistentVolumeClaim or node: a DNS subdomain."""
 NamespaceName = Annotated[str, Field(min_length=1, max_length=63, pattern=rf"^{_LABEL}$")]
 TopicName = Annotated[str, Field(min_length=1, max_length=TOPIC_LIMIT, pattern=r"^[a-zA-Z0-9._-]+$")]

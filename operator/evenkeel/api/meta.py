@@ -13,12 +13,12 @@ from pydantic import BaseModel, ConfigDict, Field
 from evenkeel import names
 from evenkeel.api.fields import (
     MESSAGE_LIMIT,
+    DnsName,
     Labels,
     LabelValue,
     NamespaceName,
     ObjectName,
     ResourceQuantity,
-    SecretName,
     listing,
     rule,
     rules,
@@ -113,7 +113,7 @@ class SecretRef(Base):
     It is mounted, never read through the API; a missing one is reported as SecretMissing.
     """
 
-    secret_name: SecretName
+    secret_name: DnsName
     """Name of the Secret."""
 
 

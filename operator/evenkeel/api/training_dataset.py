@@ -13,9 +13,9 @@ from evenkeel.api.fields import (
     Bytes,
     Count,
     Digest,
+    DnsName,
     Labels,
     Quantity,
-    SecretName,
     TopicName,
     between,
     quantity_bytes,
@@ -49,7 +49,7 @@ class SourceType(StrEnum):
 class VolumeSource(Base):
     """A folder on a PersistentVolumeClaim in the dataset's namespace, mounted read-only."""
 
-    claim_name: SecretName
+    claim_name: DnsName
     """Name of the PersistentVolumeClaim."""
     path: Annotated[
         str,
@@ -175,7 +175,7 @@ class TrainingDatasetSpec(Base):
                 fieldPath=".topicRef",
             ),
             rule(
-                "!has(self.topicRef) || (!has(self.storage.partitions) && !has(self.storage.replicationFactor))",
+                "!has(self.topicRef) || !has(self.storage)",
                 "storage must not be set together with topicRef: the topic has its own settings",
                 fieldPath=".storage",
                 reason="FieldValueForbidden",
