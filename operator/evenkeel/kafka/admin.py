@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import logging
 import ssl
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
+from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from kafka import KafkaAdminClient
@@ -19,7 +21,7 @@ from kafka import TopicPartition as TheirPartition
 from kafka import errors as theirs
 from kafka.admin import ConfigResource, ConfigResourceType, OffsetSpec
 
-from evenkeel.domain.connection import Connection
+from evenkeel.domain.connection import Connection, Protocol
 from evenkeel.errors import ConfigurationError, EvenkeelError, RetryableError
 from evenkeel.kafka.answers import (
     BrokerAnswer,
@@ -40,7 +42,10 @@ T = TypeVar("T")
 logging.getLogger("kafka").setLevel(logging.CRITICAL)
 
 _PARALLEL = 16
-_LOG_DIR_RIGHT = "Describe on the Cluster"
+_CLUSTER_RIGHT = "Describe on the Cluster"
+_TOPIC_RIGHT = "Describe on Topic *"
+_TRIES = 4
+_NOT_SENT = (theirs.KafkaConnectionError, theirs.NodeNotReadyError)
 
 
 class Admin:
@@ -62,11 +67,15 @@ class Admin:
             RetryableError: no broker answers within `timeout`.
         """
         self._timeout = timeout
-        settings = admin_settings(client_config(connection, move=move))
+        settings = admin_settings(connection, move=move)
         limit = int(timeout * 1000)
         with translated(f"connecting to {', '.join(connection.bootstrap_servers)}", "to log in"):
             self._client: Any = KafkaAdminClient(
-                **settings, request_timeout_ms=limit, bootstrap_timeout_ms=limit, client_id="evenkeel"
+                **settings,
+                request_timeout_ms=limit,
+                bootstrap_timeout_ms=limit,
+                reconnect_backoff_ms=1000,  # for so long a dead node is not chosen again
+                client_id="evenkeel",
             )
         self._threads = ThreadPoolExecutor(_PARALLEL, thread_name_prefix="kafka-admin")
 
@@ -83,27 +92,30 @@ class Admin:
 
     def describe_cluster(self) -> ClusterAnswer:
         """Identity and brokers, dead ones included (fenced)."""
-        with translated("describing the cluster", "Describe on the Cluster"):
-            found = self._client.describe_cluster()
+        found = self._run("describing the cluster", _CLUSTER_RIGHT, self._client.describe_cluster)
         return ClusterAnswer(found["cluster_id"], tuple(_broker(raw) for raw in found["brokers"]))
 
     def describe_topics(self, names: Sequence[str] | None = None) -> dict[str, TopicAnswer]:
         """Metadata of the topics that exist and may be seen, by name; of all where `names` is None."""
-        with translated("describing topics", "Describe on Topic *"):
-            found = self._client.describe_topics(list(names) if names is not None else None)
+        wanted = list(names) if names is not None else None
+        found = self._run("describing topics", _TOPIC_RIGHT, self._client.describe_topics, wanted)
         return {raw["name"]: _topic(raw) for raw in found if raw["error_code"] in (0, 5)}
 
-    def describe_log_dirs(self, brokers: Iterable[int]) -> dict[int, tuple[DirAnswer, ...] | EvenkeelError]:
-        """Log directories with their replicas of each broker, asked all at once; an error where none came.
+    def describe_log_dirs(
+        self, brokers: Iterable[int], topics: Mapping[str, TopicAnswer]
+    ) -> dict[int, tuple[DirAnswer, ...] | EvenkeelError]:
+        """Log directories of each broker, asked all at once, with the replicas of `topics` on them.
 
-        No directories at all is Kafka's way of saying that a right is missing.
+        The value is an error where no answer came. No directories at all is Kafka's way of saying that a
+        right is missing.
         """
+        wanted = {name: [entry.partition for entry in topic.partitions] for name, topic in topics.items()}
 
         def ask(broker: int) -> tuple[DirAnswer, ...]:
-            with translated(f"log directories of broker {broker}", _LOG_DIR_RIGHT):
-                (answer,) = self._client.describe_log_dirs(None, brokers=[broker])
+            what = f"log directories of broker {broker}"
+            (answer,) = self._run(what, _CLUSTER_RIGHT, self._client.describe_log_dirs, wanted, [broker])
             if not answer["log_dirs"]:
-                message = f"log directories of broker {broker} need the right {_LOG_DIR_RIGHT}"
+                message = f"{what} need the right {_CLUSTER_RIGHT}"
                 raise ConfigurationError(message, reason=Reason.AUTHORIZATION_MISSING)
             return tuple(_dir(raw) for raw in answer["log_dirs"])
 
@@ -119,9 +131,9 @@ class Admin:
 
         def ask(leader: int) -> dict[TopicPartition, OffsetSpan]:
             partitions = by_leader[leader]
-            with translated(f"offsets at broker {leader}", "Describe on Topic *"):
-                ends = self._offsets(dict.fromkeys(partitions, OffsetSpec.LATEST))
-                starts = self._offsets(dict.fromkeys(partitions, OffsetSpec.EARLIEST))
+            what = f"offsets at broker {leader}"
+            ends = self._offsets(what, dict.fromkeys(partitions, OffsetSpec.LATEST))
+            starts = self._offsets(what, dict.fromkeys(partitions, OffsetSpec.EARLIEST))
             return {key: OffsetSpan(starts[key], end) for key, end in ends.items() if key in starts}
 
         return self._each(ask, by_leader)
@@ -137,16 +149,14 @@ class Admin:
 
         def ask(leader: int) -> dict[TopicPartition, int | None]:
             wanted = {TheirPartition(*key): at for key, at in times[leader].items()}
-            with translated(f"offsets by time at broker {leader}", "Describe on Topic *"):
-                found = self._offsets(wanted)
+            found = self._offsets(f"offsets by time at broker {leader}", wanted)
             return {key: offset if offset >= 0 else None for key, offset in found.items()}
 
         return self._each(ask, times)
 
     def list_reassignments(self) -> dict[TopicPartition, ReassignmentAnswer]:
         """Partitions on their way to other brokers."""
-        with translated("listing reassignments", "Describe on the Cluster"):
-            found = self._client.list_partition_reassignments()
+        found = self._run("listing reassignments", _CLUSTER_RIGHT, self._client.list_partition_reassignments)
         return {
             (key.topic, key.partition): ReassignmentAnswer(
                 tuple(raw["replicas"]), tuple(raw["adding_replicas"]), tuple(raw["removing_replicas"])
@@ -161,9 +171,10 @@ class Admin:
         if not topics:
             return {}
         resources = [ConfigResource(ConfigResourceType.TOPIC, topic, list(keys)) for topic in topics]
-        with translated("describing topic settings", "DescribeConfigs on Topic *"):
-            found = self._client.describe_configs(resources, config_filter="all").get("topic", {})
-        answers = {topic: found.get(topic) for topic in topics}
+        what, right = "describing topic settings", "DescribeConfigs on Topic *"
+        found = self._run(what, right, self._client.describe_configs, resources, config_filter="all")
+        by_name = found.get("topic", {})
+        answers = {topic: by_name.get(topic) for topic in topics}
         # kafka-python drops the error code of a resource: no key at all means that we may not see it.
         return {
             topic: {key: str(entry["value"]) for key, entry in raw.items()} if raw else None
@@ -179,8 +190,8 @@ class Admin:
         """
         wanted = {"assignments": dict(enumerate(map(list, assignments))), "configs": dict(config)}
         try:
-            with translated(f"creating topic {name}", f"Create on Topic {name}"):
-                self._client.create_topics({name: wanted}, wait_for_metadata=True)
+            what, right = f"creating topic {name}", f"Create on Topic {name}"
+            self._run(what, right, self._client.create_topics, {name: wanted}, wait_for_metadata=True)
         except EvenkeelError as error:
             if isinstance(error.__cause__, theirs.TopicAlreadyExistsError):
                 return False
@@ -190,15 +201,14 @@ class Admin:
     def create_partitions(self, name: str, count: int, assignments: Sequence[Sequence[int]]) -> None:
         """Grow a topic to `count` partitions; `assignments` are those of the new ones in order."""
         wanted = {name: {"count": count, "assignments": [list(row) for row in assignments]}}
-        with translated(f"growing topic {name} to {count} partitions", f"Alter on Topic {name}"):
-            self._client.create_partitions(wanted)
+        what = f"growing topic {name} to {count} partitions"
+        self._run(what, f"Alter on Topic {name}", self._client.create_partitions, wanted)
 
     def alter_topic_config(self, name: str, config: Mapping[str, str]) -> None:
         """Set exactly these keys; others stay."""
         what, right = f"setting {', '.join(sorted(config))} of topic {name}", f"AlterConfigs on Topic {name}"
         resource = ConfigResource(ConfigResourceType.TOPIC, name, dict(config))
-        with translated(what, right):
-            found = self._client.alter_configs([resource], raise_on_unknown=False)
+        found = self._run(what, right, self._client.alter_configs, [resource], raise_on_unknown=False)
         error = translate_code(found["topic"][name], what, right)
         if error is not None:
             raise error
@@ -206,16 +216,34 @@ class Admin:
     def delete_topic(self, name: str) -> bool:
         """Delete a topic; False where there is none."""
         try:
-            with translated(f"deleting topic {name}", f"Delete on Topic {name}"):
-                self._client.delete_topics([name])
+            what = f"deleting topic {name}"
+            self._run(what, f"Delete on Topic {name}", self._client.delete_topics, [name])
         except EvenkeelError as error:
             if isinstance(error.__cause__, theirs.UnknownTopicOrPartitionError):
                 return False
             raise
         return True
 
-    def _offsets(self, specs: Mapping[TheirPartition, int]) -> dict[TopicPartition, int]:
-        found = self._client.list_partition_offsets(dict(specs))
+    def _run(self, what: str, right: str, call: Callable[..., Any], *args: Any, **named: Any) -> Any:
+        """Call, and again where the node that the client happened to choose is dead.
+
+        Only failures to connect are tried again: nothing was sent then.
+        """
+        deadline = time.monotonic() + self._timeout
+        for _ in range(_TRIES - 1):
+            try:
+                with translated(what, right):
+                    return call(*args, **named)
+            except RetryableError as error:
+                if not isinstance(error.__cause__, _NOT_SENT) or time.monotonic() > deadline:
+                    raise
+            # The client would ask the same dead node for as long as it lives.
+            self._client._controller_id = None  # noqa: SLF001
+        with translated(what, right):
+            return call(*args, **named)
+
+    def _offsets(self, what: str, specs: Mapping[TheirPartition, int]) -> dict[TopicPartition, int]:
+        found = self._run(what, _TOPIC_RIGHT, self._client.list_partition_offsets, dict(specs))
         return {(key.topic, key.partition): answer.offset for key, answer in found.items()}
 
     def _each(self, ask: Callable[[int], T], brokers: Iterable[int]) -> dict[int, T | EvenkeelError]:
@@ -232,29 +260,35 @@ class Admin:
         return answers
 
 
-def admin_settings(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments of kafka-python's client out of the configuration of a librdkafka client."""
+def admin_settings(connection: Connection, *, move: bool = False) -> dict[str, Any]:
+    """Security and addresses as arguments of kafka-python's client.
+
+    Raises:
+        ConfigurationError: as `client_config`.
+    """
+    config = client_config(connection, move=move)
     settings: dict[str, Any] = {
-        "bootstrap_servers": str(config["bootstrap.servers"]).split(","),
-        "security_protocol": str(config.get("security.protocol", "PLAINTEXT")).upper(),
+        "bootstrap_servers": list(connection.bootstrap_servers),
+        "security_protocol": config["security.protocol"],
     }
-    for theirs_key, ours_key in (
-        ("sasl_mechanism", "sasl.mechanism"),
-        ("sasl_mechanism", "sasl.mechanisms"),
-        ("sasl_plain_username", "sasl.username"),
-        ("sasl_plain_password", "sasl.password"),
-    ):
-        if ours_key in config:
-            settings[theirs_key] = config[ours_key]
-    if settings["security_protocol"].endswith("SSL"):
-        settings["ssl_context"] = _ssl_context(config)
+    if "sasl.mechanism" in config:
+        settings["sasl_mechanism"] = config["sasl.mechanism"]
+        settings["sasl_plain_username"] = config["sasl.username"]
+        settings["sasl_plain_password"] = config["sasl.password"]
+    if connection.protocol in (Protocol.TLS, Protocol.SASL_TLS):
+        settings["ssl_context"] = _ssl_context(connection, move=move)
     return settings
 
 
-def _ssl_context(config: Mapping[str, Any]) -> ssl.SSLContext:
-    context = ssl.create_default_context(cadata=config.get("ssl.ca.pem"))
-    if "ssl.certificate.location" in config:
-        context.load_cert_chain(config["ssl.certificate.location"], config["ssl.key.location"])
+def _ssl_context(connection: Connection, *, move: bool) -> ssl.SSLContext:
+    context = ssl.create_default_context(cadata=connection.ca_certificates)
+    folder = (connection.move_credentials_path if move else None) or connection.credentials_path
+    if connection.protocol is Protocol.TLS and folder is not None:
+        try:
+            context.load_cert_chain(Path(folder) / "tls.crt", Path(folder) / "tls.key")
+        except (OSError, ssl.SSLError) as error:
+            message = f"{folder}/tls.crt, tls.key: not a certificate and its key"
+            raise ConfigurationError(message, reason=Reason.SECRET_MISSING) from error
     return context
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -20,6 +21,7 @@ _REFUSED = (
     theirs.PolicyViolationError,
 )
 _ABSENT = (theirs.UnknownBrokerIdError, theirs.BrokerNotAvailableError, theirs.NotControllerError)
+_SAID = re.compile(r"error_message=['\"](.+?)['\"], ")
 
 
 @contextmanager
@@ -47,10 +49,17 @@ def translate(error: theirs.KafkaError, what: str, right: str) -> EvenkeelError:
     if isinstance(error, theirs.SaslAuthenticationFailedError):
         return ConfigurationError(f"{what}: Kafka refuses the password", reason=Reason.AUTHENTICATION_FAILED)
     if isinstance(error, _REFUSED):
-        return InputError(f"{what}: Kafka refuses: {error:s}"[:600], reason=Reason.INVALID_SPEC)
-    if isinstance(error, theirs.RetriableError | _ABSENT[0] | _ABSENT[1] | _ABSENT[2]):
-        return RetryableError(f"{what}: {error}"[:600], reason=Reason.BROKERS_UNREACHABLE)
-    return EvenkeelError(f"{what}: {error}"[:600])
+        return InputError(f"{what}: Kafka refuses: {_sentence(error)}", reason=Reason.INVALID_SPEC)
+    if isinstance(error, (theirs.RetriableError, *_ABSENT)):
+        return RetryableError(f"{what}: {_sentence(error)}", reason=Reason.BROKERS_UNREACHABLE)
+    return EvenkeelError(f"{what}: {_sentence(error)}")
+
+
+def _sentence(error: theirs.KafkaError) -> str:
+    """The broker's own words where the client's dump of request and response holds them."""
+    text = str(error)
+    said = _SAID.search(text)
+    return said.group(1) if said else text[:300]
 
 
 def translate_code(text: str, what: str, right: str) -> EvenkeelError | None:

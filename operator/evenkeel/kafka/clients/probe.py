@@ -2,53 +2,53 @@
 
 from __future__ import annotations
 
-import logging
+import time
+from collections.abc import Callable
+from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from evenkeel.domain.connection import Connection
 from evenkeel.errors import ConfigurationError, RetryableError
 from evenkeel.kafka.clients.config import client_config
+from evenkeel.kafka.clients.failures import ErrorWatch, client_logger, unwrap
 from evenkeel.reasons import Reason
 
-_quiet = logging.getLogger("evenkeel.kafka.quiet")
-_quiet.addHandler(logging.NullHandler())
-_quiet.propagate = False
-_REFUSALS = (KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED)  # noqa: SLF001 - public codes
-_STEP = 0.25
 
-
-def probe(connection: Connection, timeout: float = 10.0, *, move: bool = False) -> None:
+def probe(
+    connection: Connection,
+    timeout: float = 10.0,
+    *,
+    move: bool = False,
+    monotonic: Callable[[], float] = time.monotonic,
+) -> None:
     """Return when some broker answers and lets us in.
 
     Args:
         connection: where and how.
         timeout: seconds to wait for an answer.
         move: try the credentials for moves and topic changes.
+        monotonic: the clock, seconds.
 
     Raises:
         ConfigurationError: files are missing (SECRET_MISSING) or Kafka refuses them (AUTHENTICATION_FAILED).
         RetryableError: nobody answers (BROKERS_UNREACHABLE).
     """
-    refused: list[str] = []
     addresses = ", ".join(connection.bootstrap_servers)
-
-    def note(error: KafkaError) -> None:
-        if error.code() in _REFUSALS:
-            refused.append(error.str())
-
-    admin = AdminClient({**client_config(connection, move=move), "error_cb": note}, logger=_quiet)
-    attempts = max(1, round(timeout / 2))
-    for _ in range(attempts):
+    watch = ErrorWatch()
+    settings: dict[str, Any] = {**client_config(connection, move=move), "error_cb": watch}
+    admin = AdminClient(settings, logger=client_logger)
+    deadline = monotonic() + timeout
+    while monotonic() < deadline:
         try:
-            admin.list_topics(timeout=min(2.0, timeout))
-        except KafkaException:
-            admin.poll(_STEP)  # the callback that tells why is served here
+            admin.list_topics(timeout=1.0)
+        except KafkaException as error:
+            admin.poll(0.1)  # serves the callback that tells why
+            problem = watch.explain(unwrap(error), f"connecting to {addresses}")
+            if isinstance(problem, ConfigurationError):
+                raise problem from error
         else:
             return
-        if refused:
-            message = f"{addresses}: Kafka refuses the credentials"
-            raise ConfigurationError(message, reason=Reason.AUTHENTICATION_FAILED)
     message = f"{addresses}: no broker answers within {timeout:g} s"
     raise RetryableError(message, reason=Reason.BROKERS_UNREACHABLE)

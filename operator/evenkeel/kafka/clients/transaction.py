@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable
 from typing import Self
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from evenkeel.domain.connection import Connection
-from evenkeel.errors import ConfigurationError, EvenkeelError, FencedError, RetryableError
+from evenkeel.errors import ConfigurationError, EvenkeelError, FencedError
 from evenkeel.kafka.clients.config import client_config
+from evenkeel.kafka.clients.failures import ErrorWatch, client_logger, unwrap
 from evenkeel.reasons import Reason
 
-_quiet = logging.getLogger("evenkeel.kafka.quiet.transactions")
-_quiet.addHandler(logging.NullHandler())
-_quiet.propagate = False
-_FENCED = (
-    KafkaError._FENCED,  # noqa: SLF001 - public codes
-    KafkaError.INVALID_PRODUCER_EPOCH,
-    KafkaError.PRODUCER_FENCED,
-)
-_FORBIDDEN = {
+_RIGHTS = {
     KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Write on TransactionalId evenkeel-*",
     KafkaError.TOPIC_AUTHORIZATION_FAILED: "Write on Topic __evenkeel_*",
-    KafkaError.CLUSTER_AUTHORIZATION_FAILED: "IdempotentWrite on the Cluster",
 }
 
 Record = tuple[str, bytes, bytes | None]
@@ -32,7 +23,10 @@ Record = tuple[str, bytes, bytes | None]
 
 
 class FencedAppender:
-    """A transactional producer; the first call must be `initialise`."""
+    """A transactional producer; the first call must be `initialise`.
+
+    After an error it is of no more use: close it and make a new one, whose `initialise` aborts what is open.
+    """
 
     def __init__(self, connection: Connection, transactional_id: str, *, timeout: float = 20.0) -> None:
         """Make the producer; nothing is sent yet.
@@ -41,6 +35,7 @@ class FencedAppender:
             ConfigurationError: the files of the credentials are missing.
         """
         self._timeout = timeout
+        self._watch = ErrorWatch()
         self._producer = Producer(
             {
                 **client_config(connection),
@@ -49,8 +44,9 @@ class FencedAppender:
                 "message.timeout.ms": int(timeout * 1000),
                 "linger.ms": 0,
                 "enable.metrics.push": False,
+                "error_cb": self._watch,
             },
-            logger=_quiet,
+            logger=client_logger,
         )
 
     def __enter__(self) -> Self:
@@ -68,7 +64,7 @@ class FencedAppender:
         try:
             self._producer.init_transactions(self._timeout)
         except KafkaException as error:
-            raise _translate(error) from error
+            raise self._translate(error) from error
 
     def append(self, topic: str, value: bytes, key: bytes | None = None) -> None:
         """One record as one transaction; errors as `append_all`."""
@@ -80,43 +76,26 @@ class FencedAppender:
         Raises:
             FencedError: somebody else has initialised this id since; never use this object again.
             ConfigurationError: a right is missing; the message names it.
-            RetryableError: no answer in time; make a new object, or be fenced.
+            RetryableError: no answer in time; the records may be in the log all the same.
         """
-        failed: list[KafkaError] = []
         try:
             self._producer.begin_transaction()
+            # No delivery callbacks: a fenced client raises while it serves them, which Python cannot carry.
+            # A record that fails makes the commit fail.
             for topic, value, key in records:
-                self._producer.produce(
-                    topic, value, key, partition=0, on_delivery=lambda error, _: failed.append(error)
-                )
-            self._producer.flush(self._timeout)
-            errors = [error for error in failed if error is not None]
-            if errors:
-                raise KafkaException(errors[0])
+                self._producer.produce(topic, value, key, partition=0)
             self._producer.commit_transaction(self._timeout)
         except KafkaException as error:
-            self._abort(error)
-            raise _translate(error) from error
+            raise self._translate(error) from error
 
     def close(self) -> None:
         """Let go without waiting; an open transaction is aborted by the next owner or by its timeout."""
         self._producer.purge()
         self._producer.poll(0)
 
-    def _abort(self, error: KafkaException) -> None:
-        if error.args[0].code() in _FENCED or error.args[0].fatal():
-            return
-        try:
-            self._producer.abort_transaction(self._timeout)
-        except KafkaException:
-            logging.getLogger(__name__).warning("abort failed; the next initialise settles it")
-
-
-def _translate(error: KafkaException) -> EvenkeelError:
-    reason: KafkaError = error.args[0]
-    if reason.code() in _FENCED:
-        return FencedError("another keeper has taken over", reason=Reason.CLUSTER_OWNED_ELSEWHERE)
-    if reason.code() in _FORBIDDEN:
-        message = f"writing needs the right {_FORBIDDEN[reason.code()]}"
-        return ConfigurationError(message, reason=Reason.AUTHORIZATION_MISSING)
-    return RetryableError(f"writing: {reason.str()}", reason=Reason.BROKERS_UNREACHABLE)
+    def _translate(self, error: KafkaException) -> EvenkeelError:
+        inner = unwrap(error)
+        if inner.code() in _RIGHTS:
+            message = f"writing needs the right {_RIGHTS[inner.code()]}"
+            return ConfigurationError(message, reason=Reason.AUTHORIZATION_MISSING)
+        return self._watch.explain(inner, "writing as the owner of the cluster")

@@ -1,0 +1,64 @@
+"""Raw answers of one measurement, before anything is made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from evenkeel.errors import EvenkeelError
+from evenkeel.kafka.answers import (
+    ClusterAnswer,
+    DirAnswer,
+    OffsetSpan,
+    ReassignmentAnswer,
+    TopicAnswer,
+    TopicPartition,
+)
+
+CONFIG_KEYS = (
+    "cleanup.policy",
+    "retention.ms",
+    "retention.bytes",
+    "segment.bytes",
+    "min.insync.replicas",
+    "remote.storage.enable",
+    "unclean.leader.election.enable",
+    "compression.type",
+)
+"""Topic settings that every measurement asks for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """What the brokers said; an exception where one did not answer."""
+
+    taken_at_ms: int
+    cluster: ClusterAnswer
+    topics: Mapping[str, TopicAnswer]
+    dirs: Mapping[int, tuple[DirAnswer, ...] | EvenkeelError]
+    """By broker; a broker that was not asked, because it is fenced, is absent."""
+    offsets: Mapping[int, Mapping[TopicPartition, OffsetSpan] | EvenkeelError]
+    """By leader."""
+    configs: Mapping[str, Mapping[str, str] | None]
+    reassignments: Mapping[TopicPartition, ReassignmentAnswer] | EvenkeelError
+    kept_from: Mapping[TopicPartition, int | None] = field(default_factory=dict)
+    """First offset that retention will keep at the end of the horizon; None: it keeps nothing."""
+
+    def spans(self) -> dict[TopicPartition, OffsetSpan]:
+        """Offsets of all partitions that were told."""
+        found: dict[TopicPartition, OffsetSpan] = {}
+        for answer in self.offsets.values():
+            if not isinstance(answer, EvenkeelError):
+                found.update(answer)
+        return found
+
+    def errors(self) -> Iterator[tuple[str, EvenkeelError]]:
+        """Every missing answer with its subject."""
+        for broker, answer in self.dirs.items():
+            if isinstance(answer, EvenkeelError):
+                yield f"broker/{broker}", answer
+        for broker, offsets in self.offsets.items():
+            if isinstance(offsets, EvenkeelError):
+                yield f"broker/{broker}", offsets
+        if isinstance(self.reassignments, EvenkeelError):
+            yield "", self.reassignments
