@@ -19,7 +19,7 @@ http.server.HTTPServer(("", 8080), Answer).serve_forever()
 # A Service's rules reach a node a moment after its endpoints are ready, so the first tries may be refused.
 FETCH = """
 import sys, time, urllib.request
-for attempt in range(100):
+for attempt in range(50):
     try:
         print(urllib.request.urlopen(sys.argv[1], timeout=2).read().decode()); break
     except OSError as error:
@@ -42,7 +42,12 @@ def build_pod(name: str, image: str, program: str, *words: str, **spec: Any) -> 
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": name, "labels": {"app": name}},
-        "spec": {"restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "containers": [container], **spec},
+        "spec": {
+            "restartPolicy": "Never",
+            "terminationGracePeriodSeconds": 0,
+            "containers": [container],
+            **spec,
+        },
     }
 
 
@@ -88,6 +93,27 @@ def test_a_service_answers_by_name_from_another_node(
     assert read_result(cluster, namespace, "ask") == token
 
 
+def test_a_network_policy_lets_only_its_peers_in(
+    cluster: Cluster, namespace: str, apply: Callable[..., None], python_image: str
+) -> None:
+    peer = {"podSelector": {"matchLabels": {"app": "friend"}}}
+    spec = {"podSelector": {"matchLabels": {"app": "guarded"}}, "ingress": [{"from": [peer]}]}
+    policy = {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": {"name": "guard"}}
+    apply({**policy, "spec": spec}, build_service("guarded"))
+    apply(build_pod("guarded", python_image, SERVE, "welcome", nodeName=cluster.workers[0]))
+    cluster.kubectl("--namespace", namespace, "wait", "--for=condition=Ready", "pod/guarded", "--timeout=60s")
+    url = f"http://guarded.{namespace}.svc.cluster.local/"
+    apply(
+        *(
+            build_pod(name, python_image, FETCH, url, nodeName=cluster.workers[1])
+            for name in ("friend", "stranger")
+        )
+    )
+    assert read_result(cluster, namespace, "friend") == "welcome"
+    failed = "--for=jsonpath={.status.phase}=Failed"
+    cluster.kubectl("--namespace", namespace, "wait", failed, "pod/stranger", "--timeout=60s")
+
+
 def test_a_pod_sees_a_disk_of_the_size_asked_for(
     cluster: Cluster, namespace: str, apply: Callable[..., None], python_image: str
 ) -> None:
@@ -109,7 +135,9 @@ def test_gpu_capacity_can_be_asked_for_and_runs_out(
 
     def build_user(name: str, count: int) -> dict[str, Any]:
         limits = {"resources": {"limits": {gpus.RESOURCE: str(count)}}}
-        return build_pod(name, python_image, "print('ran')", container=limits, nodeSelector={gpus.LABEL: "true"})
+        return build_pod(
+            name, python_image, "print('ran')", container=limits, nodeSelector={gpus.LABEL: "true"}
+        )
 
     apply(build_user("fits", 1), build_user("greedy", 3))
     assert read_result(cluster, namespace, "fits") == "ran"

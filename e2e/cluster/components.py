@@ -39,7 +39,9 @@ def list_components(wanted: list[str], version: str) -> list[Component]:
         name = tag.rpartition(":")[0].rpartition("/")[2]
         programs = by_name.get(name, (name,))
         if unknown := set(programs) - set(gotools.PROGRAMS):
-            raise steps.StepFailed(f"kubeadm wants {tag}, and there is no program {', '.join(sorted(unknown))}")
+            raise steps.StepFailed(
+                f"kubeadm wants {tag}, and there is no program {', '.join(sorted(unknown))}"
+            )
         folder = "" if name in {"coredns", "pause"} else "usr/local/bin"
         entrypoint = "" if name == "etcd" else f"/{folder}/{name}".replace("//", "/")
         found.append(Component(tag, programs, entrypoint, folder, xtables=name == "kube-proxy"))

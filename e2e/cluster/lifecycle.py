@@ -65,7 +65,9 @@ class Cluster:
             steps.StepFailed: kubectl ended with an error, or ran past `timeout` seconds.
         """
         command = [gotools.ensure() / "kubectl", "--kubeconfig", self.kubeconfig, *words]
-        return steps.run(command, stdin=stdin.encode() if stdin is not None else None, timeout=timeout)
+        # Its own cache would otherwise be made in ~/.kube.
+        env = {"KUBECACHEDIR": str(cache.root() / "kubectl")}
+        return steps.run(command, env=env, stdin=None if stdin is None else stdin.encode(), timeout=timeout)
 
 
 @dataclass(frozen=True)
@@ -129,7 +131,11 @@ def check_shape(name: str, workers: int) -> None:
     Raises:
         ValueError: with the argument, its value and the limit.
     """
-    if not name or len(name) > 40 or not all(part.isalnum() and part == part.lower() for part in name.split("-")):
+    if (
+        not name
+        or len(name) > 40
+        or not all(part.isalnum() and part == part.lower() for part in name.split("-"))
+    ):
         raise ValueError(f"name: {name!r}: up to 40 lower-case letters, digits and single hyphens")
     if not 1 <= workers <= 20:
         raise ValueError(f"workers: {workers}: between 1 and 20")
@@ -154,8 +160,9 @@ def _create(name: str, shape: Shape) -> None:
     setting.write_text(json.dumps(configuration(shape), indent=2))
     with steps.step(f"kind cluster {name}, 1 + {shape.workers} nodes"):
         kind = gotools.ensure() / "kind"
-        words = ["create", "cluster", "--name", name, "--image", shape.image, "--config", setting]
-        steps.run([kind, *words, "--kubeconfig", folder / "kubeconfig"], timeout=CREATE_SECONDS)
+        words = ["create", "cluster", "--name", name, "--image", shape.image]
+        files: list[str | Path] = ["--config", setting, "--kubeconfig", folder / "kubeconfig"]
+        steps.run([kind, *words, *files], timeout=CREATE_SECONDS)
     with steps.step("all nodes and system pods ready"):
         _wait_ready(find(name))
     # Written last: a start that was interrupted is not taken for a cluster.
@@ -178,7 +185,17 @@ def _delete(name: str) -> None:
     (folder / "shape.json").unlink(missing_ok=True)
     if _containers(name):
         with steps.step(f"delete kind cluster {name}"):
-            steps.run([gotools.ensure() / "kind", "delete", "cluster", "--name", name, "--kubeconfig", folder / "kubeconfig"])
+            steps.run(
+                [
+                    gotools.ensure() / "kind",
+                    "delete",
+                    "cluster",
+                    "--name",
+                    name,
+                    "--kubeconfig",
+                    folder / "kubeconfig",
+                ]
+            )
     shutil.rmtree(folder, ignore_errors=True)
 
 

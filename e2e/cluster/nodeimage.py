@@ -99,7 +99,7 @@ def _assemble(tag: str, root: str, work: Path) -> None:
     try:
         docker.call(
             "run", "--detach", "--name", _BUILDER, "--privileged", "--network", "none",
-            "--stop-signal", "SIGRTMIN+3", "--tmpfs", "/tmp", "--tmpfs", "/run",  # noqa: S108 - in the container
+            "--stop-signal", "SIGRTMIN+3", "--tmpfs", "/tmp", "--tmpfs", "/run",
             "--entrypoint", "sleep", root, "infinity",
         )  # fmt: skip
         docker.call("exec", _BUILDER, "mkdir", "/provision")

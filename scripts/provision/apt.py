@@ -43,7 +43,9 @@ def _install(packages: Sequence[str]) -> None:
     if apt is None:
         raise steps.StepFailed(f"missing: {' '.join(packages)}; install them, this machine has no apt")
     if os.geteuid() != 0:
-        raise steps.StepFailed(f"missing: {' '.join(packages)}; as root: apt-get install {' '.join(packages)}")
+        raise steps.StepFailed(
+            f"missing: {' '.join(packages)}; as root: apt-get install {' '.join(packages)}"
+        )
     with steps.step(f"packages {' '.join(packages)}"):
         quiet = {"DEBIAN_FRONTEND": "noninteractive"}
         steps.run([apt, "-qq", "update"], env=quiet)
@@ -68,7 +70,9 @@ def root_archive(name: str, packages: Sequence[str], unread: Sequence[str] = _UN
         with steps.step(f"Debian root file system: {name}"):
             steps.run(["mmdebstrap", *options, SUITE, target / "root.tar", *_mirror()])
 
-    return cache.entry(f"root-{name}", cache.digest([SUITE, *packages, "without", *unread]), build) / "root.tar"
+    return (
+        cache.entry(f"root-{name}", cache.digest([SUITE, *packages, "without", *unread]), build) / "root.tar"
+    )
 
 
 def _mirror() -> list[str]:
@@ -76,7 +80,9 @@ def _mirror() -> list[str]:
     apt = find("apt-get")
     if apt is None:
         return []
-    said = steps.run([apt, "indextargets", "--format", "$(RELEASE) $(COMPONENT) $(REPO_URI)", "Created-By: Packages"])
+    said = steps.run(
+        [apt, "indextargets", "--format", "$(RELEASE) $(COMPONENT) $(REPO_URI)", "Created-By: Packages"]
+    )
     return parse_mirror(said)
 
 

