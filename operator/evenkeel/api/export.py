@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import yaml
 from pydantic import BaseModel
@@ -135,5 +135,5 @@ def _name_rules(definition: Definition) -> list[dict[str, str]]:
 
 
 def _own_rules(model: type[Resource]) -> list[dict[str, str]]:
-    extra = model.model_config.get("json_schema_extra")
-    return extra["x-kubernetes-validations"] if isinstance(extra, dict) else []
+    extra = cast("dict[str, Any]", model.model_config.get("json_schema_extra", {}))
+    return list(extra.get("x-kubernetes-validations", ()))

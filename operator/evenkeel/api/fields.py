@@ -5,7 +5,7 @@ Everything here becomes part of a structural schema, so every string and list ha
 
 from __future__ import annotations
 
-from fractions import Fraction
+import re
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -24,8 +24,20 @@ SAFE_INTEGER = 2**53 - 1
 """Largest integer that every JSON reader reads exactly."""
 
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-_UNITS = {"k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15}
-_BINARY_UNITS = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50}
+_UNITS = {
+    "k": 10**3,
+    "M": 10**6,
+    "G": 10**9,
+    "T": 10**12,
+    "P": 10**15,
+    "Ki": 2**10,
+    "Mi": 2**20,
+    "Gi": 2**30,
+    "Ti": 2**40,
+    "Pi": 2**50,
+}
+_QUANTITY_PATTERN = rf"^[0-9]+({'|'.join(_UNITS)})?$"
+_QUANTITY = re.compile(rf"([0-9]+)({'|'.join(_UNITS)})?")
 
 
 def rule(expression: str, message: str, **more: str) -> dict[str, str]:
@@ -58,26 +70,14 @@ def quantity_bytes(text: str) -> int:
     Raises:
         InputError: not a whole number with an optional unit.
     """
-    for unit, factor in (_BINARY_UNITS | _UNITS).items():
-        if text.endswith(unit) and text.removesuffix(unit).isdecimal():
-            return int(text.removesuffix(unit)) * factor
-    if not text.isdecimal():
-        units = ", ".join(_UNITS | _BINARY_UNITS)
+    found = _QUANTITY.fullmatch(text)
+    if found is None:
         raise InputError(
-            f"quantity must be a whole number with one of {units} or nothing, not {text!r}",
+            f"quantity must be a whole number with one of {', '.join(_UNITS)} or nothing, not {text!r}",
             reason=Reason.INVALID_SPEC,
         )
-    return int(text)
-
-
-def quantity_number(text: str) -> Fraction:
-    """The exact number of a CPU or memory quantity such as `500m`, `1.5` or `2Gi`."""
-    if text.endswith("m"):
-        return Fraction(text[:-1]) / 1000
-    for unit, factor in (_BINARY_UNITS | _UNITS).items():
-        if text.endswith(unit):
-            return Fraction(text.removesuffix(unit)) * factor
-    return Fraction(text)
+    number, unit = found.groups()
+    return int(number) * _UNITS.get(unit, 1)
 
 
 def between(field: str, least: str, most: str) -> dict[str, str]:
@@ -87,7 +87,7 @@ def between(field: str, least: str, most: str) -> dict[str, str]:
     return rule(f"{low} && {high}", f"{field} must be between {least} and {most}")
 
 
-Quantity = Annotated[str, Field(max_length=20, pattern=r"^[0-9]+(k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?$")]
+Quantity = Annotated[str, Field(max_length=20, pattern=_QUANTITY_PATTERN)]
 """Bytes as a whole number with an optional unit; `quantity_bytes` reads it."""
 ResourceQuantity = Annotated[
     str, Field(max_length=20, pattern=r"^[0-9]+([.][0-9]+)?(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?$")

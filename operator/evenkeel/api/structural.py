@@ -154,7 +154,7 @@ def _rewrite_object(node: Schema, definitions: Schema, path: str, seen: tuple[st
         node["additionalProperties"] = _rewrite(values, definitions, f"{path}.*", seen)
     elif values:
         raise SchemaError(path, "is a map of untyped values")
-    if "properties" in node:
+    if node.get("properties"):
         node["properties"] = {
             name: _rewrite(child, definitions, f"{path}.{name}", seen)
             for name, child in node["properties"].items()
