@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
@@ -33,7 +34,8 @@ def identify_topic(connection: Connection, topic: str, timeout: float = 15.0) ->
         ConfigurationError: a right or the credentials are missing.
     """
     watch = ErrorWatch()
-    admin = AdminClient({**client_config(connection), "error_cb": watch}, logger=client_logger)
+    config: dict[str, Any] = {**client_config(connection), "error_cb": watch}
+    admin = AdminClient(config, logger=client_logger)
     try:
         future = admin.describe_topics(TopicCollection([topic]), request_timeout=timeout)[topic]
         described = future.result(timeout)

@@ -1,0 +1,248 @@
+"""Entry points of the producer and sealer jobs: settings in, exit code and termination message out."""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import logging
+import os
+import secrets
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import FrameType
+from typing import TypeVar
+
+from evenkeel.domain import codec
+from evenkeel.domain.job import JobSpec, Termination
+from evenkeel.errors import EvenkeelError, InputError, RetryableError
+from evenkeel.format.manifest import encode_location, encode_manifest, manifest_digest
+from evenkeel.ingest.journal import Journal, KafkaLog
+from evenkeel.ingest.outbox import KafkaOutbox
+from evenkeel.ingest.recovery import KafkaDataLog
+from evenkeel.ingest.rejects import KafkaRejects
+from evenkeel.ingest.sealer import Sealed, build_seal, plan_reopen, verify
+from evenkeel.ingest.worker import Ports, Step, Worker
+from evenkeel.kafka.clients.append import Appender
+from evenkeel.kafka.clients.identity import wait_for_topic
+from evenkeel.kafka.clients.plain import Producer
+from evenkeel.kafka.clients.reader import LogRecord, PartitionReader
+from evenkeel.kafka.manifests import ManifestWriter
+from evenkeel.names import JOB_VARIABLE
+from evenkeel.reasons import Reason
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+TERMINATION_LOG = "/dev/termination-log"
+TERMINATION_BYTES = 4096
+INDEX_VARIABLE = "JOB_COMPLETION_INDEX"
+STOPPED = 128 + signal.SIGTERM
+PATIENCE_SECONDS = 300.0
+"""Failures that may be tried again end the process after this long without progress."""
+PROGRESS_SECONDS = 5.0
+TOPIC_SECONDS = 60.0
+
+
+def producer_main(arguments: list[str]) -> int:
+    """`evenkeel producer`: one worker of an ingest. Returns the exit code."""
+    return _guard(arguments, run_producer)
+
+
+def sealer_main(arguments: list[str]) -> int:
+    """`evenkeel sealer`: verify and seal one revision. Returns the exit code."""
+    return _guard(arguments, run_sealer)
+
+
+def run_producer(spec: JobSpec, environment: Mapping[str, str]) -> int:
+    """Work until no slice is left (0) or SIGTERM came (143).
+
+    Raises:
+        EvenkeelError: the ingest cannot go on.
+    """
+    settings = _require(spec.producer, "producer")
+    index = int(environment.get(INDEX_VARIABLE, "0"))
+    stopped = _catch_sigterm()
+    dataset, connection = spec.dataset, spec.connection
+    wait_for_topic(connection, dataset.data_topic, TOPIC_SECONDS)
+    wait_for_topic(connection, dataset.journal_topic, TOPIC_SECONDS)
+    outbox = KafkaOutbox(connection, dataset, settings, index, Producer)
+    journal = Journal(KafkaLog(connection, dataset.journal_topic))
+    ports = Ports(
+        journal=journal,
+        outbox=outbox,
+        data=KafkaDataLog(connection, dataset.data_topic),
+        rejects=KafkaRejects(connection, dataset.rejected_topic),
+    )
+    worker = Worker(index, secrets.token_hex(8), dataset, settings, ports)
+    try:
+        if not drive(worker, journal, stopped):
+            worker.release()
+            log.info("stopped by SIGTERM")
+            return STOPPED
+    finally:
+        outbox.drop()
+        journal.close()
+    log.info("nothing is left to write")
+    return 0
+
+
+def drive(
+    worker: Worker,
+    journal: Journal,
+    stopped: Callable[[], bool],
+    monotonic: Callable[[], float] = time.monotonic,
+) -> bool:
+    """Step until done (True) or stopped (False); failures that may pass are tried again for a while."""
+    progress = _Progress(journal, monotonic)
+    last_good, covered = monotonic(), -1
+    while not stopped():
+        try:
+            step = worker.step()
+        except RetryableError as error:
+            if monotonic() - last_good > PATIENCE_SECONDS:
+                raise
+            log.warning("reason=%s: %s; trying again", error.reason.value, error.message)
+            worker.reset()
+            journal.poll(1.0)
+            continue
+        if journal.state.acknowledged_records > covered or step is Step.WAITING:
+            last_good, covered = monotonic(), journal.state.acknowledged_records
+        progress.tell()
+        if step is Step.DONE:
+            progress.tell(now=True)
+            return True
+        if step is Step.WAITING:
+            journal.poll(0.5)
+    return False
+
+
+def run_sealer(spec: JobSpec, environment: Mapping[str, str]) -> int:
+    """Seal the revision, or reopen what is not whole; both are success.
+
+    Raises:
+        EvenkeelError: neither is possible.
+    """
+    del environment
+    settings = _require(spec.sealer, "sealer")
+    dataset, connection = spec.dataset, spec.connection
+    identity = wait_for_topic(connection, dataset.data_topic, TOPIC_SECONDS)
+    journal = Journal(KafkaLog(connection, dataset.journal_topic))
+    try:
+        journal.catch_up()
+        state, plan = journal.state, journal.state.plan
+        if state.seal is not None:
+            log.info("sealed already digest=%s", state.seal.digest)
+            return 0
+        if plan is None:
+            raise InputError("the journal holds no plan: nothing was ingested", reason=Reason.SEAL_FAILED)
+        if state.open_slices():
+            return _reopen(journal, spec)
+
+        def read(partition: int, first: int, end: int) -> Iterator[LogRecord]:
+            with PartitionReader(connection, dataset.data_topic, partition, committed=False) as reader:
+                yield from reader.read(first, end)
+
+        schema = base64.b64decode(plan.schema)
+        result = verify(state, plan, dataset.uid, schema, settings.shard_bytes, read)
+        if not isinstance(result, Sealed):
+            journal.append(plan_reopen(state, settings, result))
+            log.warning("reopened: %d messages are not in the log as journaled", len(result))
+            return 0
+        content = encode_manifest(result.manifest)
+        location = encode_location(result.locate(manifest_digest(content), dataset.data_topic, identity))
+        with Appender(connection) as appender:
+            writer = ManifestWriter(appender, dataset.manifest_topic, secrets.token_hex(8))
+            digest = writer.write(content, location)
+        journal.append(build_seal(result.manifest, digest))
+        log.info(
+            "sealed digest=%s records=%d shards=%d",
+            digest,
+            result.manifest.records,
+            len(result.manifest.shards),
+        )
+        return 0
+    finally:
+        journal.close()
+
+
+def _reopen(journal: Journal, spec: JobSpec) -> int:
+    reopen = plan_reopen(journal.state, _require(spec.sealer, "sealer"))
+    journal.append(reopen)
+    log.warning("reopened round=%d slices=%d", reopen.round, len(reopen.slices))
+    return 0
+
+
+class _Progress:
+    """A log line every few seconds."""
+
+    def __init__(self, journal: Journal, monotonic: Callable[[], float]) -> None:
+        self._journal = journal
+        self._monotonic = monotonic
+        self._next = 0.0
+
+    def tell(self, *, now: bool = False) -> None:
+        planned = self._journal.state.planned_records
+        if not planned or (self._monotonic() < self._next and not now):
+            return
+        self._next = self._monotonic() + PROGRESS_SECONDS
+        state = self._journal.state
+        done = state.acknowledged_records + state.rejected_records
+        log.info(
+            "progress percent=%d records=%d of %d slices=%d of %d bytes=%d rejected=%d",
+            100 * done // planned,
+            state.acknowledged_records,
+            planned,
+            state.finished_slices,
+            state.planned_slices,
+            state.acknowledged_bytes,
+            state.rejected_records,
+        )
+
+
+def _guard(arguments: list[str], run: Callable[[JobSpec, Mapping[str, str]], int]) -> int:
+    parser = argparse.ArgumentParser(description="A job of an ingest; its settings are in EVENKEEL_JOB.")
+    parser.add_argument("--termination-log", default=TERMINATION_LOG)
+    target = Path(parser.parse_args(arguments).termination_log)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    try:
+        spec = codec.loads(JobSpec, os.environ.get(JOB_VARIABLE, ""))
+        return run(spec, os.environ)
+    except EvenkeelError as error:
+        log.error("reason=%s: %s", error.reason.value, error.message)
+        _write_termination(target, Termination(error.reason.value, error.message))
+    except Exception as error:
+        log.exception("reason=%s", Reason.INTERNAL_ERROR.value)
+        _write_termination(target, Termination(Reason.INTERNAL_ERROR.value, type(error).__name__))
+    return 1
+
+
+def _write_termination(target: Path, termination: Termination) -> None:
+    """At most 4 KiB, valid JSON whatever the message's length."""
+    message = termination.message
+    while len(content := codec.dumps(Termination(termination.reason, message)).encode()) > TERMINATION_BYTES:
+        message = message[: len(message) // 2]
+    try:
+        target.write_bytes(content)
+    except OSError as error:
+        log.warning("termination message not written to %s: %s", target, error.strerror)
+
+
+def _require(value: T | None, name: str) -> T:
+    if value is None:
+        raise InputError(f"{JOB_VARIABLE}.{name}: required", reason=Reason.INVALID_SPEC)
+    return value
+
+
+def _catch_sigterm() -> Callable[[], bool]:
+    seen: list[int] = []
+
+    def note(number: int, _: FrameType | None) -> None:
+        seen.append(number)
+
+    signal.signal(signal.SIGTERM, note)
+    return lambda: bool(seen)
+
+
+__all__ = ["drive", "producer_main", "run_producer", "run_sealer", "sealer_main"]
