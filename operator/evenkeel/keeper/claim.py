@@ -239,7 +239,7 @@ class Claim:
 
 def ask_broker_time(connection: Connection) -> int:
     """The brokers' clock, ms: the time they give to a record of the heartbeats topic (LogAppendTime)."""
-    with Appender(connection, **{"message.timeout.ms": 20_000}) as appender:
+    with Appender(connection) as appender:
         offset = appender.append(names.HEARTBEATS_TOPIC, b"{}", key=_CLOCK_KEY, partition=0)
     with PartitionReader(connection, names.HEARTBEATS_TOPIC) as reader:
         return next(reader.read(offset, offset + 1)).timestamp_ms

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from evenkeel.domain.connection import Connection
 from evenkeel.errors import EvenkeelError
@@ -14,12 +14,15 @@ from evenkeel.keeper.measurement import CONFIG_KEYS, Measurement
 UNLIMITED = -1
 
 
-def gather(connection: Connection, *, now_ms: int, horizon_ms: int = 86_400_000) -> Measurement:
+def gather(
+    connection: Connection, *, now_ms: int, config_keys: Iterable[str] = (), horizon_ms: int = 86_400_000
+) -> Measurement:
     """Measure once, with a fresh client.
 
     Args:
         connection: where and how.
         now_ms: wall clock, milliseconds since the epoch.
+        config_keys: topic settings wanted beyond CONFIG_KEYS.
         horizon_ms: how far ahead expiring bytes are looked for.
 
     Raises:
@@ -29,7 +32,7 @@ def gather(connection: Connection, *, now_ms: int, horizon_ms: int = 86_400_000)
         cluster = admin.describe_cluster()
         topics = admin.describe_topics()
         online = [broker.id for broker in cluster.brokers if not broker.fenced]
-        configs = _gather_configs(admin, topics)
+        configs = _gather_configs(admin, topics, sorted({*CONFIG_KEYS, *config_keys}))
         offsets = admin.list_offsets(_leaders(topics, online))
         return Measurement(
             taken_at_ms=now_ms,
@@ -52,9 +55,11 @@ def _leaders(topics: Mapping[str, TopicAnswer], online: list[int]) -> dict[Topic
     }
 
 
-def _gather_configs(admin: Admin, topics: Mapping[str, TopicAnswer]) -> dict[str, dict[str, str] | None]:
+def _gather_configs(
+    admin: Admin, topics: Mapping[str, TopicAnswer], keys: list[str]
+) -> dict[str, dict[str, str] | None]:
     try:
-        return admin.describe_topic_configs(sorted(topics), CONFIG_KEYS)
+        return admin.describe_topic_configs(sorted(topics), keys)
     except EvenkeelError:
         return dict.fromkeys(topics)
 

@@ -8,7 +8,7 @@ from typing import Self
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from evenkeel.domain.connection import Connection
-from evenkeel.errors import ConfigurationError, EvenkeelError, FencedError
+from evenkeel.errors import ConfigurationError, EvenkeelError
 from evenkeel.kafka.clients.config import client_config
 from evenkeel.kafka.clients.failures import ErrorWatch, client_logger, unwrap
 from evenkeel.reasons import Reason

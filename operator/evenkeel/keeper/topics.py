@@ -1,0 +1,256 @@
+"""Decides what to do so that topics are as declared. Only explicit deletions delete; nothing is lowered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from evenkeel import names
+from evenkeel.domain.exchange import Deletion, Desired, DesiredDataset, DesiredTopic, Fault
+from evenkeel.domain.snapshot import Broker
+from evenkeel.errors import InputError
+from evenkeel.kafka.answers import TopicAnswer
+from evenkeel.kafka.topics import TopicSpec, data_topic, dataset_topics, guarded_config, internal_topics
+from evenkeel.planning.placement import plan_assignments
+from evenkeel.reasons import Reason
+
+Assignments = tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTopic:
+    """Make a topic with explicit replicas."""
+
+    name: str
+    assignments: Assignments
+    config: Mapping[str, str]
+    subject: str
+
+
+@dataclass(frozen=True, slots=True)
+class GrowTopic:
+    """Add partitions; `assignments` are those of the new ones."""
+
+    name: str
+    count: int
+    assignments: Assignments
+    subject: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetConfig:
+    """Set these keys, leave others."""
+
+    name: str
+    config: Mapping[str, str]
+    subject: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteTopic:
+    """Delete a topic, as its owner asked."""
+
+    name: str
+    subject: str
+
+
+Action = CreateTopic | GrowTopic | SetConfig | DeleteTopic
+
+
+@dataclass(frozen=True, slots=True)
+class FoundTopics:
+    """The cluster as measured."""
+
+    topics: Mapping[str, TopicAnswer]
+    configs: Mapping[str, Mapping[str, str] | None]
+    """Values in force of at least the desired keys; None: unknown, then nothing is changed."""
+    brokers: tuple[Broker, ...]
+
+    @property
+    def online(self) -> list[Broker]:
+        """Brokers that can take replicas now."""
+        return [broker for broker in self.brokers if broker.online and not broker.fenced]
+
+
+@dataclass(slots=True)
+class TopicsPlan:
+    """What to do, and what cannot be done."""
+
+    actions: list[Action] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+
+    def say(self, reason: Reason, message: str, subject: str) -> None:
+        """Add a fault."""
+        self.faults.append(Fault(reason, message, subject))
+
+
+def config_keys(desired: Desired) -> tuple[str, ...]:
+    """Topic settings that a measurement must ask for, so that `plan_topics` can compare them."""
+    return tuple(sorted({key for topic in desired.topics for key in topic.config}))
+
+
+def plan_internal(found: FoundTopics) -> list[Action]:
+    """The topics that Evenkeel itself needs on every cluster, as far as they are missing."""
+    missing = [spec for spec in internal_topics(len(found.online)) if spec.name not in found.topics]
+    return [_create(spec, found.online, spec.config, "") for spec in missing]
+
+
+def plan_topics(desired: Desired, found: FoundTopics) -> TopicsPlan:
+    """Actions and faults for declared topics, datasets and deletions."""
+    plan = TopicsPlan()
+    for topic in desired.topics:
+        _plan_topic(plan, topic, found)
+    for dataset in desired.datasets:
+        _plan_dataset(plan, dataset, found)
+    for deletion in desired.deletions:
+        _plan_deletion(plan, deletion, desired, found)
+    return plan
+
+
+def _plan_topic(plan: TopicsPlan, topic: DesiredTopic, found: FoundTopics) -> None:
+    subject = f"topic/{topic.name}"
+    existing = found.topics.get(topic.name)
+    if existing is not None:
+        _check_shape(plan, existing, topic.partitions, topic.replication_factor, subject)
+        _grow(plan, existing, topic.partitions, found, subject)
+        _set_config(plan, topic.name, topic.config, found, subject)
+    elif not topic.create:
+        plan.say(Reason.TOPIC_MISSING, f"topic {topic.name} does not exist", subject)
+    else:
+        brokers = len(found.brokers)
+        spec = TopicSpec(
+            topic.name,
+            topic.partitions if topic.partitions is not None else max(12, 6 * brokers),
+            topic.replication_factor if topic.replication_factor is not None else min(3, brokers),
+            topic.config,
+        )
+        _create_or_say(plan, spec, found, subject)
+
+
+def _plan_dataset(plan: TopicsPlan, dataset: DesiredDataset, found: FoundTopics) -> None:
+    subject = f"dataset/{dataset.uid}"
+    for spec in dataset_topics(dataset, len(found.brokers)):
+        existing = found.topics.get(spec.name)
+        if existing is None:
+            _create_or_say(plan, spec, found, subject)
+        elif spec.name == data_topic(dataset):
+            _check_shape(plan, existing, dataset.partitions, dataset.replication_factor, subject)
+            _grow(plan, existing, dataset.partitions, found, subject)
+    own = {spec.name for spec in dataset_topics(dataset, len(found.brokers))} | {data_topic(dataset)}
+    for name in sorted(own & found.topics.keys()):
+        _guard(plan, found.topics[name], dataset, found, subject)
+    data = found.topics.get(data_topic(dataset))
+    if data is not None and _copies(data) == 1:
+        message = f"topic {data.name} has one copy of each record: a lost disk loses the dataset"
+        plan.say(Reason.SINGLE_COPY, message, subject)
+
+
+def _guard(
+    plan: TopicsPlan, topic: TopicAnswer, dataset: DesiredDataset, found: FoundTopics, subject: str
+) -> None:
+    """Set back what would let records of a dataset vanish, and say so."""
+    config = found.configs.get(topic.name)
+    if config is None:
+        return
+    wanted = guarded_config(_copies(topic))
+    drift = {key: value for key, value in wanted.items() if key in config and config[key] != value}
+    if not drift:
+        return
+    told = ", ".join(f"{key}={config[key]} (needs {value})" for key, value in sorted(drift.items()))
+    message = f"topic {topic.name} of dataset {dataset.name} is not safe: {told}"
+    plan.say(Reason.RETENTION_UNSAFE, message, subject)
+    plan.actions.append(SetConfig(topic.name, drift, subject))
+
+
+def _plan_deletion(plan: TopicsPlan, deletion: Deletion, desired: Desired, found: FoundTopics) -> None:
+    name, subject = deletion.topic, f"topic/{deletion.topic}"
+    if name not in found.topics:
+        return
+    if name.startswith(names.INTERNAL_PREFIX) or found.topics[name].internal:
+        plan.say(Reason.INTERNAL_TOPIC, f"topic {name} is internal and is never deleted", subject)
+        return
+    others = [
+        topic for topic in desired.topics if topic.name == name and topic.owner_uid != deletion.owner_uid
+    ]
+    borrowers = [dataset for dataset in desired.datasets if dataset.data_topic == name]
+    if others or borrowers:
+        plan.say(Reason.CONFLICT, f"topic {name} is not deleted: another resource declares it", subject)
+        return
+    plan.actions.append(DeleteTopic(name, subject))
+
+
+def _check_shape(
+    plan: TopicsPlan, topic: TopicAnswer, partitions: int | None, copies: int | None, subject: str
+) -> None:
+    """Say what Kafka cannot do, or what is not done by itself."""
+    count = len(topic.partitions)
+    if partitions is not None and partitions < count:
+        message = (
+            f"partitions: topic {topic.name} has {count}, {partitions} are asked for; Kafka removes none"
+        )
+        plan.say(Reason.PARTITIONS_LOWERED, message, subject)
+    if copies is not None and copies != _copies(topic):
+        message = f"replicationFactor: topic {topic.name} has {_copies(topic)}, {copies} is asked for"
+        plan.say(Reason.REPLICATION_DIFFERS, f"{message}; an existing topic keeps what it has", subject)
+
+
+def _grow(
+    plan: TopicsPlan, topic: TopicAnswer, partitions: int | None, found: FoundTopics, subject: str
+) -> None:
+    count = len(topic.partitions)
+    if partitions is None or partitions <= count:
+        return
+    try:
+        rows = plan_assignments(found.online, partitions, _copies(topic))
+    except InputError as error:
+        plan.say(error.reason, f"topic {topic.name} cannot grow: {error.message}", subject)
+        return
+    plan.actions.append(GrowTopic(topic.name, partitions, rows[count:], subject))
+
+
+def _set_config(
+    plan: TopicsPlan, name: str, wanted: Mapping[str, str], found: FoundTopics, subject: str
+) -> None:
+    config = found.configs.get(name)
+    if config is None:
+        return
+    changed = {key: value for key, value in wanted.items() if not _same(config.get(key), value)}
+    if changed:
+        plan.actions.append(SetConfig(name, changed, subject))
+
+
+def _same(found: str | None, wanted: str) -> bool:
+    """Lists such as `compact,delete` have no order."""
+    if found is None:
+        return False
+    return found == wanted or sorted(_words(found)) == sorted(_words(wanted))
+
+
+def _words(text: str) -> Iterable[str]:
+    return (word.strip() for word in text.split(","))
+
+
+def _create_or_say(plan: TopicsPlan, spec: TopicSpec, found: FoundTopics, subject: str) -> None:
+    if spec.replication_factor > len(found.online):
+        message = (
+            f"replicationFactor: topic {spec.name} needs {spec.replication_factor} brokers, "
+            f"{len(found.online)} of {len(found.brokers)} are online"
+        )
+        plan.say(Reason.REPLICATION_ABOVE_BROKERS, message, subject)
+        return
+    try:
+        plan.actions.append(_create(spec, found.online, spec.config, subject))
+    except InputError as error:
+        plan.say(error.reason, f"topic {spec.name}: {error.message}", subject)
+
+
+def _create(
+    spec: TopicSpec, brokers: Sequence[Broker], config: Mapping[str, str], subject: str
+) -> CreateTopic:
+    rows = plan_assignments(brokers, spec.partitions, spec.replication_factor)
+    return CreateTopic(spec.name, rows, config, subject)
+
+
+def _copies(topic: TopicAnswer) -> int:
+    """Replicas of a partition; the least where they differ, as during a move."""
+    return min((len(entry.replicas) for entry in topic.partitions), default=0)
