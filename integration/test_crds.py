@@ -157,6 +157,75 @@ def test_status_is_refused_where_it_breaks_a_bound(crds: Kubectl, namespace: str
         patch_status(crds, namespace, "btp/orders", {"conditions": [{**READY, "reason": "not a word"}]})
 
 
+COUNTS = {"records": 10, "shards": 1, "dataBytes": 2**40, "rejectedRecords": 0}
+TOPICS = {role: f"evenkeel-0123-{role}" for role in ("data", "journal", "manifest", "rejected")}
+INGEST = {"plannedRecords": 10, "plannedBytes": 900, "acknowledgedRecords": 5, "acknowledgedBytes": 450}
+HELD = {
+    "datasetUID": "uid",
+    "digest": "a" * 64,
+    "state": "Failed",
+    "reason": "ShardCorrupt",
+    "message": "No.",
+}
+STATUSES: dict[str, dict[str, Any]] = {
+    "cluster-smallest": {
+        "clusterId": "MkU3OEVBNTcwNTJENDM2Qg",
+        "brokers": 2,
+        "volumes": [
+            {"broker": 1, "path": "/data/0", "totalBytes": 2**40, "usedBytes": 0, "node": "worker-1"},
+            {"broker": 1, "path": "/data/1"},
+        ],
+        "deviationPermille": 1200,
+        "maxFillPermille": 612,
+        "claimOwner": "kafka/main",
+        "moves": {"reason": "MovesPlanned", "message": "Two.", "moves": 2, "deviationAfterPermille": 12},
+    },
+    "topic-smallest": {
+        "clusterRef": {"name": "main", "namespace": "kafka"},
+        "topicId": "0f_7dSYjRX2Vfh3s6Zy0zA",
+        "partitions": 24,
+        "replicationFactor": 2,
+        "routes": {
+            "ownerEpoch": 3,
+            "epoch": 7,
+            "predictedMaxFillPermille": 640,
+            "optimalMaxFillPermille": 638,
+        },
+    },
+    "dataset-smallest": {
+        "clusterRef": {"name": "main", "namespace": "kafka"},
+        "topics": TOPICS,
+        "seed": 2**53 - 1,
+        "ingest": {"round": 1, "rejectedRecords": 0, "percent": 50, **INGEST},
+        "revision": {"digest": "a" * 64, "schemaDigest": "b" * 64, **COUNTS},
+        "preload": {"wantedNodes": 2, "warmNodes": 1},
+    },
+    "node-cache-empty": {
+        "endpoint": "http://10.0.0.7:7443",
+        "diskTotalBytes": 2**40,
+        "diskUsableBytes": 2**39,
+        "revisions": [{"verifiedShards": 1, "totalShards": 2, "verifiedBytes": 64, **HELD}],
+    },
+}
+
+
+@pytest.mark.parametrize("name", STATUSES)
+def test_status_of_the_model_is_stored_as_written(crds: Kubectl, namespace: str, name: str) -> None:
+    document = yaml.safe_load((GOLDEN / "valid" / f"{name}.yaml").read_text())
+    document["metadata"]["name"] = namespace  # node caches have no namespace to differ by
+    kind = BY_KIND[document["kind"]]
+    status = {"observedGeneration": 1, "conditions": [READY], **STATUSES[name]}
+    written = kind.model_validate({**document, "status": status}).dump()["status"]
+    create(crds, document, namespace)
+    applied = {**document, "status": written}
+    del applied["spec"]
+    words = ("apply", "--server-side", "--subresource=status", "-n", namespace, "-o", "json", "-f", "-")
+    stored = json.loads(crds(*words, stdin=json.dumps(applied)))
+    crds("delete", document["kind"], namespace, "-n", namespace)
+    assert stored["status"] == written
+    assert contains(written, status)
+
+
 def contains(whole: Any, part: Any) -> bool:
     """Whether every value of `part` stands at its place in `whole`."""
     if isinstance(part, dict):
