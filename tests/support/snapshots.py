@@ -40,7 +40,7 @@ def partitions_of(
             leader=replicas[0],
             replicas=tuple(replicas),
             isr=tuple(replicas),
-            replica_bytes={one: sizes[number] if sizes else 0 for one in replicas},
+            replica_bytes=dict.fromkeys(replicas, sizes[number] if sizes else 0),
         )
         for number, replicas in enumerate(assignments)
     )

@@ -63,8 +63,11 @@ def _refuse_scores(topic: str, routing: TopicRouting) -> Refusal | None:
 def _refuse_sizes(topic: str, space: Space, partitions: list[Partition]) -> Refusal | None:
     unknown = (*space.unknown, *unplaced(space, tuple(partitions)))
     if unknown:
-        more = f" and {len(unknown) - 3} more" if len(unknown) > 3 else ""
-        return Reason.SNAPSHOT_INCOMPLETE, f"topic {topic}: not measured: {', '.join(unknown[:3])}{more}"
+        named = ", ".join(unknown[:3])
+        return (
+            Reason.SNAPSHOT_INCOMPLETE,
+            f"topic {topic}: {len(unknown)} sizes not measured, such as {named}",
+        )
     if not space.volumes:
         return Reason.SNAPSHOT_INCOMPLETE, f"topic {topic}: no volume was measured"
     return None

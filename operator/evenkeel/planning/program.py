@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy import sparse
-from scipy.optimize import linprog
+from scipy.optimize import Bounds, LinearConstraint, milp
 
 from evenkeel.errors import EvenkeelError
 from evenkeel.planning.space import Floats, Ints
@@ -87,16 +87,13 @@ def solve_optimum(program: Program, *, capped: bool = True) -> tuple[float, list
         caps = sparse.block_diag([topic.caps for topic in columns])
         matrix = sparse.vstack([matrix, sparse.hstack([caps, sparse.csr_matrix((caps.shape[0], 1))])])
         limits += [topic.limits for topic in columns]
-    sums = sparse.block_diag([np.ones((1, len(topic.open))) for topic in columns])
-    sums = sparse.hstack([sums, sparse.csr_matrix((len(columns), 1))])
-    bounds = [
-        bound
-        for topic in columns
-        for bound in [(topic.lowest, topic.highest) if capped else (0.0, 1.0)] * len(topic.open)
-    ]
+    lower = [np.full(len(topic.open), topic.lowest if capped else 0.0) for topic in columns]
+    upper = [np.full(len(topic.open), topic.highest if capped else 1.0) for topic in columns]
     cost = np.zeros(matrix.shape[1])
     cost[-1] = 1.0
-    solution = _solve(cost, matrix.tocsr(), np.concatenate(limits), sums.tocsr(), [*bounds, (0.0, None)])
+    bounds = Bounds(np.append(np.concatenate(lower), 0.0), np.append(np.concatenate(upper), np.inf))
+    sums = _sums([len(topic.open) for topic in columns])
+    solution = _solve(cost, matrix.tocsr(), np.concatenate(limits), sums, bounds)
     ends = np.cumsum([len(topic.open) for topic in columns])
     return float(solution[-1]), np.split(solution[:-1], ends[:-1])
 
@@ -106,23 +103,28 @@ def least_relaxation(topic: Columns) -> float:
     even = np.full(len(topic.open), 1.0 / len(topic.open))
     if not len(topic.limits) or bool(np.all(topic.caps @ even <= topic.limits)):
         return 1.0
+    size = len(topic.open)
     matrix = sparse.hstack([topic.caps, sparse.csr_matrix(-topic.limits[:, None])]).tocsr()
-    sums = sparse.csr_matrix(np.append(np.ones(len(topic.open)), 0.0)[None, :])
-    bounds = [*[(topic.lowest, topic.highest)] * len(topic.open), (1.0, None)]
-    cost = np.append(np.zeros(len(topic.open)), 1.0)
-    return float(_solve(cost, matrix, np.zeros(len(topic.limits)), sums, bounds)[-1])
+    lower = np.append(np.full(size, topic.lowest), 1.0)
+    upper = np.append(np.full(size, topic.highest), np.inf)
+    cost = np.append(np.zeros(size), 1.0)
+    zeros = np.zeros(len(topic.limits))
+    return float(_solve(cost, matrix, zeros, _sums([size]), Bounds(lower, upper))[-1])
+
+
+def _sums(sizes: list[int]) -> sparse.csr_matrix:
+    """Rows that add up the shares of each topic; the last column is the objective's."""
+    rows = np.repeat(np.arange(len(sizes)), sizes)
+    width = len(rows)
+    return sparse.csr_matrix((np.ones(width), (rows, np.arange(width))), shape=(len(sizes), width + 1))
 
 
 def _solve(
-    cost: Floats,
-    matrix: sparse.csr_matrix,
-    limits: Floats,
-    sums: sparse.csr_matrix,
-    bounds: list[tuple[float, float | None]],
+    cost: Floats, matrix: sparse.csr_matrix, limits: Floats, sums: sparse.csr_matrix, bounds: Bounds
 ) -> Floats:
-    result = linprog(
-        cost, A_ub=matrix, b_ub=limits, A_eq=sums, b_eq=np.ones(sums.shape[0]), bounds=bounds, method="highs"
-    )
+    """A linear program by HiGHS, through its mixed-integer face, which takes sparse rows as they are."""
+    rows = [LinearConstraint(matrix, -np.inf, limits), LinearConstraint(sums, 1.0, 1.0)]
+    result = milp(cost, constraints=rows, bounds=bounds)
     if result.x is None:
         raise EvenkeelError(f"the routing program was not solved: {result.message}")
     return np.asarray(result.x, dtype=np.float64)

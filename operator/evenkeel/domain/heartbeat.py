@@ -1,0 +1,40 @@
+"""What a router tells the keeper, as a record of the heartbeats topic: key = router, value = this as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class RouteMode(StrEnum):
+    """How a router chooses partitions of a topic just now."""
+
+    TABLE = "Table"
+    """By the weights of the table in force."""
+    MIXED = "Mixed"
+    """By weights mixed towards uniform, since the table is past its time or budget."""
+    DEFAULT = "Default"
+    """By the client's own partitioner: there is no table, or it is far too old."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicHeartbeat:
+    """What one router did with one topic."""
+
+    bytes: int
+    """Sum of the values that were routed since the router started, before replication and compression."""
+    mode: RouteMode
+    owner_epoch: int = 0
+    epoch: int = 0
+    """Of the table in force; 0: none."""
+
+
+@dataclass(frozen=True, slots=True)
+class RouterHeartbeat:
+    """Bytes of one router by topic; counters only grow while the router lives."""
+
+    router: str
+    """Unique per process and Producer."""
+    topics: Mapping[str, TopicHeartbeat] = field(default_factory=dict)
+    schema_version: int = 1

@@ -1,0 +1,177 @@
+"""The background thread of a router: reads tables, keeps schedules fresh, sends heartbeats.
+
+It has clients of its own, so that the user's transactions, callbacks and queue never see it, and it holds
+no reference to the Producer: a forgotten Producer is collected and ends its thread.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+from confluent_kafka import Producer as PlainProducer
+
+from evenkeel.domain import codec
+from evenkeel.names import HEARTBEATS_TOPIC, ROUTES_TOPIC
+from evenkeel.router.settings import batch_bytes, heartbeat_config, linger_seconds, reader_config
+from evenkeel.router.state import RouterState
+
+LOOK_BACK_MS = 600_000
+"""Every table is published again within this time: older records say nothing more."""
+POLL_SECONDS = 0.1
+REFRESH_SECONDS = 1.0
+LEADERS_SECONDS = 5.0
+CALL_TIMEOUT = 5.0
+RETRY_SECONDS = 0.5
+FEW_TOPICS = 3
+
+logger = logging.getLogger(__name__)
+client_logger = logging.getLogger("evenkeel.router.client")
+
+
+class Follower(threading.Thread):
+    """Follows the routes topic for one Producer."""
+
+    def __init__(self, state: RouterState, config: Mapping[str, Any]) -> None:
+        super().__init__(name=f"evenkeel-router-{state.router}", daemon=True)
+        self._state = state
+        self._config = dict(config)
+        self._ended = threading.Event()
+        self._leaders: dict[str, tuple[bool, ...]] = {}
+        self._linger, self._batch = linger_seconds(config), batch_bytes(config)
+        self._heartbeats: PlainProducer | None = None
+        self._due: dict[str, float] = {}
+
+    def stop(self, timeout: float = 2.0) -> None:
+        """End the thread; waits at most `timeout` seconds for it."""
+        self._ended.set()
+        if self.is_alive() and threading.current_thread() is not self:
+            self.join(timeout)
+
+    def run(self) -> None:
+        """Read until stopped. Whatever fails is counted and tried again: producing goes on without us."""
+        while not self._ended.is_set():
+            consumer = None
+            try:
+                consumer = Consumer(reader_config(self._config, self._state.router), logger=client_logger)
+                self._follow(consumer)
+            except Exception as error:  # noqa: BLE001 - a routing thread must not die of anything
+                self._note(f"reading {ROUTES_TOPIC}: {error}")
+                self._state.refresh(_now_ms(), self._leaders)
+                self._ended.wait(RETRY_SECONDS)
+            finally:
+                if consumer is not None:
+                    consumer.close()
+
+    def _note(self, problem: str) -> None:
+        self._state.read_errors += 1
+        if problem != self._state.last_problem:
+            self._state.last_problem = problem
+            logger.warning("router=%s problem=%s", self._state.router, problem)
+
+    def _follow(self, consumer: Consumer) -> None:
+        start = self._find_start(consumer)
+        consumer.assign([start])
+        while not self._ended.is_set():
+            message = consumer.poll(POLL_SECONDS)
+            fresh = False
+            while message is not None:
+                fresh |= self._take(consumer, message)
+                message = consumer.poll(0)
+            self._tick(consumer, fresh=fresh)
+
+    def _find_start(self, consumer: Consumer) -> TopicPartition:
+        """First record of the last 10 minutes; the end as it was before we asked where there is none."""
+        _, end = consumer.get_watermark_offsets(TopicPartition(ROUTES_TOPIC, 0), timeout=CALL_TIMEOUT)
+        since = TopicPartition(ROUTES_TOPIC, 0, _now_ms() - LOOK_BACK_MS)
+        (start,) = consumer.offsets_for_times([since], timeout=CALL_TIMEOUT)
+        if start.error is not None:
+            raise KafkaException(start.error)
+        return start if start.offset >= 0 else TopicPartition(ROUTES_TOPIC, 0, end)
+
+    def _take(self, consumer: Consumer, message: Message) -> bool:
+        """Whether the record brought something new."""
+        if (error := message.error()) is not None:
+            self._note(f"reading {ROUTES_TOPIC}: {error.str()}")
+            return False
+        topic = (message.key() or b"").decode("utf-8", errors="replace")
+        if not self._state.wants(topic):
+            return False
+        value = message.value()
+        if value is None:
+            self._state.store.withdraw(topic)
+            return True
+        if topic not in self._leaders:
+            self._ask_leaders(consumer, (topic,))
+        led = self._leaders.get(topic)
+        return self._state.store.accept(topic, value, len(led) if led else None) is not None
+
+    def _tick(self, consumer: Consumer, *, fresh: bool) -> None:
+        now = time.monotonic()
+        for run in list(self._state.runs.values()):
+            run.expire(now)
+        if self._is_due("leaders", now, LEADERS_SECONDS):
+            self._ask_leaders(consumer, self._state.routed_topics())
+        if self._is_due("refresh", now, REFRESH_SECONDS):
+            self._state.adapt_runs(REFRESH_SECONDS, self._linger, self._batch)
+            fresh = True
+        if fresh:
+            self._state.refresh(_now_ms(), self._leaders)
+        every = self._state.settings.heartbeat_ms / 1000
+        if every > 0 and self._is_due("heartbeat", now, every):
+            self._send_heartbeat()
+        if self._heartbeats is not None:
+            self._heartbeats.poll(0)
+
+    def _is_due(self, what: str, now: float, every: float) -> bool:
+        if now < self._due.get(what, 0.0):
+            return False
+        self._due[what] = now + every
+        return True
+
+    def _ask_leaders(self, consumer: Consumer, topics: tuple[str, ...]) -> None:
+        """Which partitions have a leader: an explicit partition without one would wait out its time limit."""
+        try:
+            answers = (
+                [consumer.list_topics(topic, timeout=CALL_TIMEOUT) for topic in topics]
+                if len(topics) <= FEW_TOPICS
+                else [consumer.list_topics(timeout=CALL_TIMEOUT)]
+            )
+        except KafkaException as error:
+            self._note(f"asking for leaders: {error}")
+            return
+        for answer in answers:
+            for name, topic in answer.topics.items():
+                if topic.error is None and topic.partitions and self._state.wants(name):
+                    found = [topic.partitions[p].leader >= 0 for p in sorted(topic.partitions)]
+                    self._leaders[name] = tuple(found)
+
+    def _send_heartbeat(self) -> None:
+        beat = self._state.heartbeat()
+        if not beat.topics:
+            return
+        if self._heartbeats is None:
+            self._heartbeats = PlainProducer(
+                heartbeat_config(self._config, self._state.router), logger=client_logger
+            )
+        try:
+            self._heartbeats.produce(
+                HEARTBEATS_TOPIC, codec.dumps(beat), self._state.router, on_delivery=self._count_heartbeat
+            )
+        except (BufferError, KafkaException):
+            self._state.heartbeats_failed += 1
+
+    def _count_heartbeat(self, error: object, _message: Message) -> None:
+        """A missing right is counted, nothing else: routing works without heartbeats."""
+        if error is None:
+            self._state.heartbeats_sent += 1
+        else:
+            self._state.heartbeats_failed += 1
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)

@@ -1,0 +1,73 @@
+"""In which order partitions take their turns: a byte-weighted, smooth schedule.
+
+Stride scheduling: every partition has the virtual time of its next turn; a turn of n quanta moves it by
+n / weight. After any number of bytes a partition is at most about one run away from its share. First
+turns are spread by the phase and a golden-ratio step, so that the light partitions of one disk do not all
+come at once, and so that the union of n routers at phases (i + 1/2)/n is as even as one router.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping, Sequence
+
+GOLDEN = 0.6180339887498949
+CREDIT_LIMIT = 8.0
+"""Quanta that a partition may be ahead or behind when a new table comes."""
+
+
+class Schedule:
+    """Turns by weight. One quantum is the length of an ordinary run in bytes; not thread safe."""
+
+    __slots__ = ("_credits", "_heap", "_passes", "_virtual", "_weights", "phase")
+
+    def __init__(
+        self,
+        weights: Sequence[float],
+        phase: float,
+        *,
+        virtual: float = 0.0,
+        credit: Mapping[int, float] | None = None,
+    ) -> None:
+        """`weights` by partition, any scale, at least one above 0; `phase` in [0, 1).
+
+        `virtual` and `credit` continue an earlier schedule: see `successor`.
+        """
+        self.phase = phase
+        self._virtual = virtual
+        self._credits = dict(credit or {})
+        whole = sum(weights)
+        self._weights = {p: weight / whole for p, weight in enumerate(weights) if weight > 0}
+        self._passes = {
+            p: virtual + self._credits.pop(p, (phase + p * GOLDEN) % 1.0) / weight
+            for p, weight in self._weights.items()
+        }
+        self._heap = [(due, p) for p, due in self._passes.items()]
+        heapq.heapify(self._heap)
+
+    def successor(self, weights: Sequence[float]) -> Schedule:
+        """A schedule by new weights in which what each partition is ahead or behind survives."""
+        credit = dict(self._credits)
+        for p, due in self._passes.items():
+            ahead = (due - self._virtual) * self._weights[p]
+            credit[p] = min(CREDIT_LIMIT, max(-CREDIT_LIMIT, ahead))
+        return Schedule(weights, self.phase, virtual=self._virtual, credit=credit)
+
+    def __contains__(self, partition: int) -> bool:
+        return partition in self._weights
+
+    def pick(self) -> int:
+        """The partition whose turn is due."""
+        heap, passes = self._heap, self._passes
+        while heap[0][0] != passes[heap[0][1]]:
+            heapq.heappop(heap)
+        return heap[0][1]
+
+    def account(self, partition: int, quanta: float) -> None:
+        """A turn of this length was taken."""
+        self._virtual += quanta
+        weight = self._weights.get(partition)
+        if weight is not None and quanta > 0:
+            due = self._passes[partition] + quanta / weight
+            self._passes[partition] = due
+            heapq.heappush(self._heap, (due, partition))
