@@ -58,7 +58,7 @@ def import_root(tag: str, archive: Path, changes: Sequence[str] = (_PATH,)) -> s
 
 def debian_image(name: str, packages: Sequence[str]) -> str:
     """`evenkeel/NAME:<content>`: Debian's smallest root file system with `packages`."""
-    tag = f"evenkeel/{name}:{cache.digest([apt.SUITE, *packages])}"
+    tag = f"evenkeel/{name}:{cache.digest([apt.SUITE, apt.RECIPE, *packages])}"
     with cache.locked(f"image-{name}"):
         if not docker.has_image(tag):
             import_root(tag, apt.root_archive(name, packages))
@@ -100,12 +100,15 @@ def build_image(
         command += ["--target", target] if target else []
         command += [part for word in words for part in ("--build-arg", word)]
         with steps.step(f"image {tag}"):
-            steps.run([*command, context], env=_builder())
+            classic = _is_classic()
+            # The classic builder keeps the container of a step that failed, unless told otherwise.
+            options = ["--force-rm"] if classic else []
+            steps.run([*command, *options, context], env={"DOCKER_BUILDKIT": "0"} if classic else {})
     return tag
 
 
 def _pulled_or_made(image: str, name: str, packages: Sequence[str]) -> str:
-    made = f"evenkeel/{name}:{cache.digest([apt.SUITE, *packages])}"
+    made = f"evenkeel/{name}:{cache.digest([apt.SUITE, apt.RECIPE, *packages])}"
     if not docker.has_image(made) and pull(image):
         return image
     return debian_image(name, packages)
@@ -122,13 +125,13 @@ def _registry_answers(image: str) -> bool:
 
 
 @functools.cache
-def _builder() -> dict[str, str]:
-    """The classic builder where the newer one is not installed; it warns and needs to be asked for."""
+def _is_classic() -> bool:
+    """Whether only docker's classic builder is installed; newer clients want it to be asked for."""
     try:
         docker.call("buildx", "version", timeout=10)
     except steps.StepFailed:
-        return {"DOCKER_BUILDKIT": "0"}
-    return {}
+        return True
+    return False
 
 
 if __name__ == "__main__":

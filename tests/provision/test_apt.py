@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 
 from scripts.provision import apt, steps
@@ -27,7 +30,7 @@ def test_only_packages_whose_command_is_absent_are_missing() -> None:
 
 
 def test_a_user_without_root_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(apt.os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setattr(
         apt, "find", lambda command: apt.Path("/usr/bin/apt-get") if command == "apt-get" else None
     )

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -73,6 +74,6 @@ def test_a_disk_that_cannot_be_made_is_named(mebibytes: int, path: str, complain
 
 
 def test_a_negative_number_of_gpus_is_named() -> None:
-    cluster = lifecycle.Cluster("demo", lifecycle.Path("kubeconfig"), ("demo-worker",))
+    cluster = lifecycle.Cluster("demo", Path("kubeconfig"), ("demo-worker",))
     with pytest.raises(ValueError, match="count: -1"):
         gpus.set_gpus(cluster, "demo-worker", -1)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.provision import docker, steps
+from scripts.provision import apt, docker, steps
 
 ALL = "CapBnd:\tffffffffffffffff\n"
 
@@ -55,7 +55,7 @@ def absent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(docker, "INOTIFY", inotify)
     monkeypatch.setattr(docker, "SETTINGS", tmp_path / "daemon.json")
     monkeypatch.setattr(docker, "answers", lambda: False)
-    monkeypatch.setattr(docker.apt, "missing", lambda tools: sorted(set(tools.values())))
+    monkeypatch.setattr(apt, "missing", lambda tools: sorted(set(tools.values())))
 
 
 def test_the_plan_names_every_change_before_it_is_made(absent: None, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from scripts.provision import images
+from scripts.provision import docker, images
 
 
 @pytest.fixture
 def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(images.docker, "has_image", lambda tag: True)
+    monkeypatch.setattr(docker, "has_image", lambda tag: True)
     (tmp_path / "context").mkdir()
     (tmp_path / "Dockerfile").write_text("FROM scratch\n")
 
