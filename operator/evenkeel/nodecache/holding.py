@@ -116,9 +116,9 @@ class Holding:
 
     def check(self, index: int) -> bool:
         """Hash a shard's file -> whether it is what the manifest promises. Changes nothing."""
-        shard = self.shards[index]
+        shard = self.shards.get(index)
         try:
-            return files.hash_file(self.path(index)) == shard.digest
+            return shard is not None and files.hash_file(self.path(index)) == shard.digest
         except OSError as error:
             log.warning("shard unreadable revision=%s shard=%d why=%s", self.key, index, error)
             return False
@@ -145,6 +145,10 @@ class Holding:
         self.present -= bad
         self.checked -= bad
         self.corrupt |= bad
+        if not self.folder.is_dir():  # somebody removed it
+            self.whole = False
+            self.forget()
+            return
         if self.whole:
             self.folder.rename(self.key.partial(self.root))
             self.whole = False

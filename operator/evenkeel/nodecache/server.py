@@ -109,6 +109,9 @@ async def _receive(request: web.Request, upload: ShardUpload) -> None:
         except TimeoutError as error:
             message = f"shard {upload.shard.index}: the sender was silent for {IDLE_SECONDS:.0f} s"
             raise RetryableError(message, reason=Reason.CACHE_UNAVAILABLE) from error
+        except (ConnectionError, web.RequestPayloadError) as error:
+            message = f"shard {upload.shard.index}: the sender went away"
+            raise RetryableError(message, reason=Reason.CACHE_UNAVAILABLE) from error
         pending += block
         if pending and (not block or len(pending) >= WRITE_BYTES):
             await asyncio.to_thread(upload.write, bytes(pending))

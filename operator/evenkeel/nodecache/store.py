@@ -6,6 +6,7 @@ loop. State after a restart is what the files say.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
@@ -14,12 +15,14 @@ from pathlib import Path
 from evenkeel.domain.nodes import HeldRevision, HoldState, WantedRevision
 from evenkeel.domain.upload import UploadState
 from evenkeel.errors import InputError, RetryableError
-from evenkeel.nodecache import files, layout
+from evenkeel.nodecache import files, layout, metrics
 from evenkeel.nodecache.files import DiskSpace
 from evenkeel.nodecache.holding import Holding, ShardFile, read_shards
 from evenkeel.nodecache.layout import RevisionKey
 from evenkeel.nodecache.upload import ShardUpload, disk_errors
 from evenkeel.reasons import Reason
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,9 +226,11 @@ class Store:
                     continue
                 if good:
                     holding.checked.add(index)
-                else:
-                    holding.demote({index})
-                    self.on_change()
+                    continue
+                log.error("shard is not what the manifest says revision=%s shard=%d", holding.key, index)
+                metrics.CORRUPT.inc()
+                holding.demote({index})
+            self.on_change()
 
     def _drop_manifest(self, holding: Holding) -> None:
         with self._lock, disk_errors(f"revision {holding.key}"):
