@@ -1,0 +1,278 @@
+"""One turn of the keeper: measure, claim, topics, journals, routes, moves. Each step may fail alone."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+from evenkeel import names
+from evenkeel.domain.connection import Connection
+from evenkeel.domain.exchange import BalanceMode, ClaimReport, Desired, Fault, MovesReport, Report
+from evenkeel.domain.snapshot import ClusterSnapshot
+from evenkeel.errors import FencedError
+from evenkeel.kafka.clients.config import client_config
+from evenkeel.kafka.clients.probe import probe
+from evenkeel.keeper.assembly import Inflow, assemble
+from evenkeel.keeper.claim import Claim
+from evenkeel.keeper.collector import gather
+from evenkeel.keeper.faults import FaultBook, measurement_faults
+from evenkeel.keeper.growth import Growth
+from evenkeel.keeper.journals import Journals
+from evenkeel.keeper.measurement import Measurement
+from evenkeel.keeper.moves import build_moves_report
+from evenkeel.keeper.report import Facts, build_report
+from evenkeel.keeper.routes import (
+    Published,
+    build_records,
+    choose_tables,
+    recover,
+    routed_topics,
+)
+from evenkeel.keeper.topic_actions import apply_actions
+from evenkeel.keeper.topics import FoundTopics, config_keys, plan_internal, plan_topics
+from evenkeel.planning.moves import plan_moves
+from evenkeel.planning.routing import RoutesPlan, plan_routes
+from evenkeel.reasons import Reason
+
+log = logging.getLogger(__name__)
+PROBE_SECONDS = 8.0
+
+
+class Cycle:
+    """All that a keeper knows of its cluster. Used by one thread.
+
+    Args:
+        wall_ms: wall clock, milliseconds since the epoch.
+        monotonic: the clock for ages and intervals, seconds.
+        before: the report that a predecessor left.
+    """
+
+    def __init__(
+        self,
+        *,
+        wall_ms: Callable[[], int],
+        monotonic: Callable[[], float] = time.monotonic,
+        before: Report | None = None,
+    ) -> None:
+        self._wall_ms = wall_ms
+        self._monotonic = monotonic
+        self.faults = FaultBook()
+        self.claim = Claim(wall_ms=wall_ms, monotonic=monotonic)
+        self.measured_at: float | None = None
+        self.snapshot: ClusterSnapshot | None = None
+        self.published = Published()
+        self.report = before
+        self._growth = Growth()
+        self._journals = Journals()
+        self._measurement: Measurement | None = None
+        self._plan: RoutesPlan | None = None
+        self._moves: MovesReport | None = None
+        self._recovered = False
+        self._healthy = False
+        self._released = False
+        self._claim_report: ClaimReport | None = None
+        self._connection: Connection | None = None
+
+    def run(self, desired: Desired) -> Report:
+        """A whole turn."""
+        self._reconnect(desired.connection)
+        self.faults.run("credentials", lambda: self._check_credentials(desired))
+        self._healthy = self.faults.run("measure", lambda: self._measure(desired))
+        if self._healthy:
+            if desired.release:
+                self.faults.run("claim", self._release)
+            else:
+                self._act(desired)
+        return self._tell(desired)
+
+    def follow(self, desired: Desired) -> Report | None:
+        """Between turns: read journals, and route at once what a new plan announces."""
+        if self._measurement is None:
+            return None
+        fresh = self._journals.poll()
+        self.faults.set("journals", self._journals.faults())
+        if fresh and self.claim.held and not desired.paused:
+            # A plan needs routes at once: its producers wait for them.
+            self._healthy = self.faults.run("measure", lambda: self._measure(desired))
+            if self._healthy:
+                self.faults.run("routes", lambda: self._route(desired))
+        return self._tell(desired)
+
+    def measured(self, desired: Desired) -> bool:
+        """Whether the newest snapshot is younger than three intervals."""
+        limit = 3 * desired.policy.interval_seconds
+        return self.measured_at is not None and self._monotonic() - self.measured_at <= limit
+
+    def close(self) -> None:
+        """End without giving the claim back: the next life of this keeper goes on with it."""
+        self._journals.close()
+        self.claim.drop()
+
+    def _reconnect(self, connection: Connection) -> None:
+        """Another address or other credentials: start with nothing that belongs to the old ones."""
+        if connection == self._connection:
+            return
+        if self._connection is not None:
+            self.claim.drop()
+            self._journals.close()
+            self._growth, self._recovered, self._measurement = Growth(), False, None
+        self._connection, self._healthy = connection, False
+
+    def _check_credentials(self, desired: Desired) -> None:
+        """Say a missing Secret even while nothing needs it."""
+        client_config(desired.connection)
+        client_config(desired.connection, move=True)
+
+    def _measure(self, desired: Desired) -> list[Fault]:
+        if not self._healthy:
+            # kafka-python takes a wrong password for a dead address; this tells them apart in a second.
+            probe(desired.connection, PROBE_SECONDS)
+        measurement = gather(desired.connection, now_ms=self._wall_ms(), config_keys=config_keys(desired))
+        if self._measurement is not None and self._other_cluster(measurement):
+            self.claim.drop()
+            self._growth, self._recovered = Growth(), False
+        self._growth.observe(measurement)
+        self.snapshot = assemble(
+            measurement,
+            self._growth,
+            places=desired.places,
+            inflow=self._inflow(desired, measurement),
+            before=self.snapshot,
+        )
+        self._measurement, self.measured_at = measurement, self._monotonic()
+        return measurement_faults(measurement)
+
+    def _other_cluster(self, measurement: Measurement) -> bool:
+        assert self._measurement is not None
+        return measurement.cluster.cluster_id != self._measurement.cluster.cluster_id
+
+    def _inflow(self, desired: Desired, measurement: Measurement) -> Inflow:
+        ingests = self._journals.ingests(desired.datasets)
+        return Inflow(
+            routed=frozenset(routed_topics(desired, measurement.topics)),
+            ingests={topic: ingest.remaining_bytes for topic, ingest in ingests.items()},
+        )
+
+    def _act(self, desired: Desired) -> None:
+        assert self._measurement is not None
+        self._released = False
+        self.faults.run("claim", lambda: self._keep_claim(desired))
+        changed = False
+        if self.claim.held and not desired.paused:
+            done: list[int] = []
+            self.faults.run("topics", lambda: self._keep_topics(desired, done))
+            changed = sum(done) > 0
+        else:
+            self.faults.set("topics")
+        if changed:
+            self._healthy = self.faults.run("measure", lambda: self._measure(desired))
+        self._journals.follow(desired.connection, desired.datasets, set(self._measurement.topics))
+        fresh = self._journals.poll()
+        self.faults.set("journals", self._journals.faults())
+        if fresh:
+            self._healthy = self.faults.run("measure", lambda: self._measure(desired))
+        self.faults.run("routes", lambda: self._route(desired))
+        self.faults.run("moves", lambda: self._plan_moves(desired))
+
+    def _keep_claim(self, desired: Desired) -> list[Fault]:
+        assert self._measurement is not None
+        found = self._found()
+        if names.CONTROL_TOPIC not in found.topics:
+            # Nobody owns a cluster without this topic; with it, only the owner makes what is missing.
+            self._make_internal(desired, found)
+        held = self.claim.keep(desired.connection, desired.owner, self._measurement.cluster.cluster_id)
+        self._claim_report = self.claim.report()
+        if not held:
+            owner = self._claim_report.owner or "another keeper"
+            return [Fault(Reason.CLUSTER_OWNED_ELSEWHERE, f"this Kafka cluster belongs to {owner}")]
+        if plan_internal(found):
+            self._make_internal(desired, found)
+        if not self._recovered:
+            self.published, self._recovered = recover(desired.connection), True
+        return []
+
+    def _make_internal(self, desired: Desired, found: FoundTopics) -> None:
+        outcome = apply_actions(desired.connection, plan_internal(found), move=False)
+        if outcome.faults:
+            self.faults.set("internal topics", outcome.faults)
+            return
+        self.faults.set("internal topics")
+        self._measure(desired)
+
+    def _keep_topics(self, desired: Desired, done: list[int]) -> list[Fault]:
+        plan = plan_topics(desired, self._found())
+        outcome = apply_actions(desired.connection, plan.actions)
+        done.append(outcome.done)
+        return [*plan.faults, *outcome.faults]
+
+    def _found(self) -> FoundTopics:
+        assert self._measurement is not None
+        assert self.snapshot is not None
+        return FoundTopics(self._measurement.topics, self._measurement.configs, self.snapshot.brokers)
+
+    def _route(self, desired: Desired) -> None:
+        assert self.snapshot is not None
+        assert self._measurement is not None
+        routed = routed_topics(desired, self._measurement.topics)
+        self._plan = plan_routes(self.snapshot, routed, desired.policy)
+        if not self.claim.held or desired.paused or not self._recovered:
+            return
+        ingests = self._journals.ingests(desired.datasets)
+        tables = choose_tables(self._plan, self.published, self.claim.epoch, ingests)
+        if not tables:
+            return
+        try:
+            self.claim.write(build_records(tables))
+        except FencedError:
+            self._claim_report = self.claim.report()
+            raise
+        for table in tables:
+            self.published.note(table)
+            log.info(
+                "routes published topic=%s epoch=%d plan=%s", table.topic, table.epoch, table.plan_offset
+            )
+
+    def _plan_moves(self, desired: Desired) -> None:
+        assert self.snapshot is not None
+        if desired.policy.mode is BalanceMode.DISABLED:
+            self._moves = MovesReport(Reason.DISABLED, "spec.balance.mode is Disabled")
+            return
+        plan = plan_moves(self.snapshot, desired.policy)
+        self._moves = build_moves_report(plan, self._moves)
+
+    def _release(self) -> None:
+        self._journals.close()
+        self.claim.release()
+        self._released = True
+        self._claim_report = self.claim.report()
+
+    def _tell(self, desired: Desired) -> Report:
+        measured = self.measured(desired)
+        facts = Facts(
+            claim=self._claim_report,
+            measured=measured,
+            released=self._released,
+            snapshot=self.snapshot if measured else None,
+            topics=self._measurement.topics if self._measurement else {},
+            plan=self._plan,
+            tables=self.published.tables,
+            changed_epochs=self.published.changed_epochs,
+            journals={
+                dataset.uid: state
+                for dataset in desired.datasets
+                if (state := self._journals.state(dataset.uid)) is not None
+            },
+            moves=self._moves,
+            faults=self._all_faults(desired, measured=measured),
+        )
+        self.report = build_report(desired, facts, self.report)
+        return self.report
+
+    def _all_faults(self, desired: Desired, *, measured: bool) -> tuple[Fault, ...]:
+        faults = self.faults.all()
+        if measured or self.measured_at is None:
+            return faults
+        seconds = 3 * desired.policy.interval_seconds
+        stale = Fault(Reason.MEASUREMENT_STALE, f"no measurement within {seconds} s")
+        return (*faults, stale)

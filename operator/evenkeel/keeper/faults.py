@@ -1,0 +1,82 @@
+"""Faults by the step that found them: one step that fails never stops or hides another."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+
+from evenkeel.domain.exchange import Fault
+from evenkeel.errors import EvenkeelError
+from evenkeel.keeper.measurement import Measurement
+from evenkeel.reasons import Reason
+
+log = logging.getLogger(__name__)
+
+
+class FaultBook:
+    """The faults of each step's last run."""
+
+    def __init__(self) -> None:
+        self._steps: dict[str, tuple[Fault, ...]] = {}
+
+    def run(self, step: str, action: Callable[[], Iterable[Fault] | None]) -> bool:
+        """Run a step; its faults replace those of its last run. Returns whether it ended without an error.
+
+        What the step returns are faults beside its work; an exception of any kind becomes one.
+        """
+        try:
+            found = tuple(action() or ())
+        except EvenkeelError as error:
+            log.warning("step failed step=%s reason=%s why=%s", step, error.reason, error.message)
+            self._steps[step] = (Fault(error.reason, error.message),)
+            return False
+        except Exception as error:
+            # A bug in one step must not take the others down; it is told like every other fault.
+            log.exception("step failed step=%s", step)
+            message = f"{step}: {type(error).__name__}; the keeper's log has the details"
+            self._steps[step] = (Fault(Reason.INTERNAL_ERROR, message),)
+            return False
+        self._steps[step] = found
+        return True
+
+    def set(self, step: str, faults: Iterable[Fault] = ()) -> None:
+        """Replace the faults of a step."""
+        self._steps[step] = tuple(faults)
+
+    def all(self) -> tuple[Fault, ...]:
+        """The faults of all steps."""
+        return tuple(fault for faults in self._steps.values() for fault in faults)
+
+
+def measurement_faults(measurement: Measurement) -> list[Fault]:
+    """What could not be measured, in words that stay the same while the cause does."""
+    faults = [
+        Fault(
+            Reason.MEASUREMENT_INCOMPLETE,
+            f"broker {broker.id} is not online: what lies on it is unknown",
+            f"broker/{broker.id}",
+        )
+        for broker in measurement.cluster.brokers
+        if broker.fenced
+    ]
+    for subject, error in measurement.errors():
+        if error.reason is Reason.BROKERS_UNREACHABLE:
+            what = f"{subject.replace('/', ' ') or 'a broker'} does not answer"
+            faults.append(Fault(error.reason, what, subject))
+        else:
+            faults.append(Fault(error.reason, error.message, subject))
+    if measurement.topics and all(config is None for config in measurement.configs.values()):
+        message = "topic settings need the right DescribeConfigs on Topic *"
+        faults.append(Fault(Reason.AUTHORIZATION_MISSING, message))
+    offline = [
+        (broker, directory.path)
+        for broker, answer in measurement.dirs.items()
+        if isinstance(answer, tuple)
+        for directory in answer
+        if not directory.online
+    ]
+    faults += [
+        Fault(Reason.MEASUREMENT_INCOMPLETE, f"log directory {path} has failed", f"broker/{broker}")
+        for broker, path in offline
+    ]
+    return faults

@@ -1,0 +1,235 @@
+"""Builds the report: facts rounded so that an idle cluster's text does not change, and no clock in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from evenkeel.domain.exchange import (
+    ClaimReport,
+    DatasetReport,
+    Desired,
+    DesiredDataset,
+    Fault,
+    MovesReport,
+    Report,
+    RoutesReport,
+    TopicReport,
+    VolumeReport,
+)
+from evenkeel.domain.journal import JournalState
+from evenkeel.domain.snapshot import ClusterSnapshot
+from evenkeel.domain.table import RouteTable
+from evenkeel.kafka.answers import TopicAnswer
+from evenkeel.kafka.topics import data_topic, dataset_topics
+from evenkeel.keeper.journals import build_dataset_report
+from evenkeel.planning.routing import RoutesPlan, TopicRoutes
+from evenkeel.reasons import Reason
+
+PERMILLE_STEP = 5
+"""Fills and deviations are told in steps of half a percent."""
+HYSTERESIS = 0.75
+"""A rounded value is kept until the true one is this many steps away, so that it does not flicker."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Everything a report is made of."""
+
+    claim: ClaimReport | None = None
+    measured: bool = False
+    released: bool = False
+    snapshot: ClusterSnapshot | None = None
+    topics: Mapping[str, TopicAnswer] = field(default_factory=dict)
+    plan: RoutesPlan | None = None
+    tables: Mapping[str, RouteTable] = field(default_factory=dict)
+    changed_epochs: Mapping[str, int] = field(default_factory=dict)
+    journals: Mapping[str, JournalState] = field(default_factory=dict)
+    """By dataset UID, only those that were read whole."""
+    moves: MovesReport | None = None
+    faults: tuple[Fault, ...] = ()
+
+
+def build_report(desired: Desired, facts: Facts, before: Report | None) -> Report:
+    """The report; `before` is the last one, whose rounded values and known facts are kept."""
+    last = before or Report(desired_version="")
+    report = Report(
+        desired_version=desired.version,
+        claim=facts.claim,
+        measured=facts.measured,
+        cluster_id=last.cluster_id,
+        brokers=last.brokers,
+        volumes=last.volumes,
+        deviation_permille=last.deviation_permille,
+        max_fill_permille=last.max_fill_permille,
+        topics=_topics(desired, facts, last),
+        datasets=_datasets(desired, facts, last),
+        moves=facts.moves or last.moves,
+        faults=unique_faults(facts.faults),
+        released=facts.released,
+    )
+    if facts.snapshot is None:
+        return report
+    fills = [volume_fill for volume_fill in _fills(facts.snapshot) if volume_fill is not None]
+    mean = _mean_fill(facts.snapshot)
+    deviation = max((abs(fill / mean - 1) for fill in fills), default=0.0) if mean else None
+    return replace(
+        report,
+        cluster_id=facts.snapshot.cluster_id,
+        brokers=len(facts.snapshot.brokers),
+        volumes=_volumes(facts.snapshot, last),
+        deviation_permille=settle_permille(deviation, last.deviation_permille),
+        max_fill_permille=settle_permille(max(fills, default=None), last.max_fill_permille),
+    )
+
+
+def settle(value: float, step: float, before: int | None) -> int:
+    """`value` in whole steps; the value of before as long as it is near enough."""
+    if before is not None and abs(value - before) <= HYSTERESIS * step:
+        return before
+    return round(round(value / step) * step)
+
+
+def settle_permille(value: float | None, before: int | None) -> int | None:
+    """A fraction in thousandths, settled; None stays None."""
+    return None if value is None else settle(value * 1000, PERMILLE_STEP, before)
+
+
+def unique_faults(faults: Iterable[Fault]) -> tuple[Fault, ...]:
+    """Faults in a fixed order, each once."""
+    return tuple(sorted(set(faults), key=lambda fault: (fault.subject, fault.reason, fault.message)))
+
+
+def limit_report(report: Report, most: int) -> Report:
+    """The report with at most `most` topics and datasets each, and a fault that says so."""
+    if len(report.topics) <= most and len(report.datasets) <= most and len(report.volumes) <= most:
+        return report
+    message = f"the report is cut to {most} topics, datasets and volumes: it would not fit into a ConfigMap"
+    fault = Fault(Reason.INTERNAL_ERROR, message)
+    return replace(
+        report,
+        topics=report.topics[:most],
+        datasets=report.datasets[:most],
+        volumes=report.volumes[:most],
+        faults=(fault, *report.faults[:most]),
+    )
+
+
+def _fills(snapshot: ClusterSnapshot) -> Iterable[float | None]:
+    for _, total, used in _sizes(snapshot):
+        yield used / total if total and used is not None else None
+
+
+def _mean_fill(snapshot: ClusterSnapshot) -> float:
+    known = [(total, used) for _, total, used in _sizes(snapshot) if total and used is not None]
+    whole = sum(total for total, _ in known)
+    return sum(used for _, used in known) / whole if whole else 0.0
+
+
+def _sizes(snapshot: ClusterSnapshot) -> Iterable[tuple[tuple[int, str], int | None, int | None]]:
+    """((broker, path), total, used) of every directory; used is total - usable."""
+    for broker in snapshot.brokers:
+        for entry in broker.log_dirs:
+            total, usable = entry.total_bytes, entry.usable_bytes
+            used = total - usable if total is not None and usable is not None else None
+            yield (broker.id, entry.path), total, used
+
+
+def _volumes(snapshot: ClusterSnapshot, last: Report) -> tuple[VolumeReport, ...]:
+    before = {(volume.broker, volume.path): volume.used_bytes for volume in last.volumes}
+    nodes = {broker.id: broker.node for broker in snapshot.brokers}
+    return tuple(
+        VolumeReport(
+            broker=place[0],
+            path=place[1],
+            total_bytes=total,
+            used_bytes=None if used is None or not total else settle(used, total / 100, before.get(place)),
+            node=nodes[place[0]],
+        )
+        for place, total, used in _sizes(snapshot)
+    )
+
+
+def _topics(desired: Desired, facts: Facts, last: Report) -> tuple[TopicReport, ...]:
+    before = {topic.name: topic for topic in last.topics}
+    return tuple(_topic(topic.name, facts, before.get(topic.name)) for topic in desired.topics)
+
+
+def _topic(name: str, facts: Facts, before: TopicReport | None) -> TopicReport:
+    if facts.snapshot is None:
+        return before or TopicReport(name=name, exists=False)
+    found = facts.topics.get(name)
+    if found is None:
+        return TopicReport(name=name, exists=False)
+    return TopicReport(
+        name=name,
+        exists=True,
+        topic_id=found.topic_id,
+        partitions=len(found.partitions),
+        replication_factor=min((len(entry.replicas) for entry in found.partitions), default=0),
+        routes=_routes(name, facts, before.routes if before else None),
+    )
+
+
+def _datasets(desired: Desired, facts: Facts, last: Report) -> tuple[DatasetReport, ...]:
+    before = {dataset.uid: dataset for dataset in last.datasets}
+    found = (_dataset(dataset, facts, before.get(dataset.uid)) for dataset in desired.datasets)
+    return tuple(report for report in found if report is not None)
+
+
+def _dataset(dataset: DesiredDataset, facts: Facts, before: DatasetReport | None) -> DatasetReport | None:
+    """What is known; None while a followed journal was never read whole, so that nobody concludes from it."""
+    state = facts.journals.get(dataset.uid)
+    if facts.snapshot is None:
+        return before
+    wanted = {spec.name for spec in dataset_topics(dataset, 1)} | {data_topic(dataset)}
+    ready = wanted <= facts.topics.keys()
+    routes = _routes(data_topic(dataset), facts, before.routes if before else None) if ready else None
+    if state is not None:
+        return build_dataset_report(dataset, state, topics_ready=ready, routes=routes)
+    if before is not None:
+        return replace(before, topics_ready=ready, routes=routes)
+    if ready and dataset.follow:
+        return None
+    return build_dataset_report(dataset, None, topics_ready=ready, routes=routes)
+
+
+def _routes(name: str, facts: Facts, before: RoutesReport | None) -> RoutesReport | None:
+    planned = facts.plan.topics.get(name) if facts.plan else None
+    if planned is None:
+        return before
+    table = facts.tables.get(name)
+    if not planned.active:
+        return RoutesReport(active=False, reason=planned.reason, message=planned.message)
+    if table is None:
+        return RoutesReport(
+            active=False, reason=Reason.PENDING, message="the first table is not published yet"
+        )
+    return _active_routes(planned, table, facts.changed_epochs.get(name, table.epoch), before)
+
+
+def _active_routes(
+    planned: TopicRoutes, table: RouteTable, changed: int, before: RoutesReport | None
+) -> RoutesReport:
+    """Fills and sentence are those of the last change of weights, or newer where they differ visibly."""
+    last = before if before is not None and before.active else None
+    found = RoutesReport(
+        active=True,
+        reason=planned.reason,
+        message=planned.message,
+        owner_epoch=table.owner_epoch,
+        epoch=changed,
+        predicted_max_fill_permille=settle_permille(
+            planned.predicted_max_fill, last.predicted_max_fill_permille if last else None
+        ),
+        optimal_max_fill_permille=settle_permille(
+            planned.optimal_max_fill, last.optimal_max_fill_permille if last else None
+        ),
+        uncapped_max_fill_permille=settle_permille(
+            planned.uncapped_max_fill, last.uncapped_max_fill_permille if last else None
+        ),
+        uniform_max_fill_permille=settle_permille(
+            planned.uniform_max_fill, last.uniform_max_fill_permille if last else None
+        ),
+    )
+    return last if last is not None and replace(found, message=last.message) == last else found

@@ -1,0 +1,132 @@
+"""Which route tables to publish, and what is known of those in force."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from evenkeel import names
+from evenkeel.domain import codec
+from evenkeel.domain.connection import Connection
+from evenkeel.domain.exchange import Desired, TopicRouting
+from evenkeel.domain.table import RouteTable
+from evenkeel.errors import InputError
+from evenkeel.kafka.clients.reader import LogRecord, PartitionReader
+from evenkeel.kafka.clients.transaction import Record
+from evenkeel.kafka.topics import data_topic
+from evenkeel.planning.routing import RoutesPlan
+from evenkeel.planning.tables import FREEZE_SHARE, build_table, should_publish
+
+
+@dataclass(frozen=True, slots=True)
+class Ingest:
+    """A running or finished ingest, as far as routing needs it."""
+
+    plan_offset: int | None = None
+    planned_bytes: int | None = None
+    remaining_bytes: int | None = None
+    """On disk, one replica; 0 once sealed, None before the plan."""
+
+    @property
+    def remaining_share(self) -> float | None:
+        """Part of the plan that is still to be written; None where nothing is planned."""
+        if self.remaining_bytes is None or not self.planned_bytes:
+            return None
+        return self.remaining_bytes / self.planned_bytes
+
+
+@dataclass(slots=True)
+class Published:
+    """The newest table of each topic that is in the routes topic."""
+
+    tables: dict[str, RouteTable] = field(default_factory=dict)
+    changed_epochs: dict[str, int] = field(default_factory=dict)
+    """Epoch with which the weights last changed: a heartbeat is no news."""
+
+    @property
+    def next_epoch(self) -> int:
+        """One more than any epoch ever published, so that it goes on after a restart."""
+        return 1 + max((table.epoch for table in self.tables.values()), default=0)
+
+    def note(self, table: RouteTable) -> None:
+        """A table was published."""
+        before = self.tables.get(table.topic)
+        if before is None or before.weights != table.weights or before.stop != table.stop:
+            self.changed_epochs[table.topic] = table.epoch
+        self.changed_epochs.setdefault(table.topic, table.epoch)
+        self.tables[table.topic] = table
+
+
+def routed_topics(desired: Desired, existing: Iterable[str]) -> dict[str, TopicRouting]:
+    """Topics to route with their settings: those declared and the data topics of datasets."""
+    there = set(existing)
+    routings = {topic.name: topic.routing for topic in desired.topics}
+    for dataset in desired.datasets:
+        routings.setdefault(data_topic(dataset), TopicRouting())
+    return {name: routing for name, routing in sorted(routings.items()) if name in there}
+
+
+def choose_tables(
+    plan: RoutesPlan, published: Published, owner_epoch: int, ingests: Mapping[str, Ingest]
+) -> tuple[RouteTable, ...]:
+    """Tables that say something new, or whose heartbeat is due.
+
+    Args:
+        plan: the newest plan; topics that it does not route keep the table they have.
+        published: what routers know.
+        owner_epoch: epoch of the claim.
+        ingests: by data topic.
+    """
+    epoch = published.next_epoch
+    chosen: list[RouteTable] = []
+    for topic, routes in plan.topics.items():
+        if not routes.active:
+            continue
+        before, ingest = published.tables.get(topic), ingests.get(topic, Ingest())
+        offset = ingest.plan_offset
+        if offset is None and before is not None:
+            offset = before.plan_offset
+        table = build_table(plan, topic, owner_epoch, epoch, plan.taken_at_ms, offset)
+        table = _keep_frozen(table, before, ingest)
+        if should_publish(before, table, remaining_share=ingest.remaining_share):
+            chosen.append(table)
+            epoch += 1
+    return tuple(chosen)
+
+
+def _keep_frozen(table: RouteTable, before: RouteTable | None, ingest: Ingest) -> RouteTable:
+    """The weights in force, where too little of an ingest is left to judge new ones by."""
+    share = ingest.remaining_share
+    if share is None or share >= FREEZE_SHARE or before is None or len(before.weights) != len(table.weights):
+        return table
+    return replace(table, weights=before.weights)
+
+
+def build_records(tables: Iterable[RouteTable]) -> list[Record]:
+    """Records of the routes topic: key topic, value canonical JSON."""
+    return [(names.ROUTES_TOPIC, codec.dumps(table).encode(), table.topic.encode()) for table in tables]
+
+
+def fold_tables(records: Iterable[LogRecord]) -> Published:
+    """What the routes topic says; records that cannot be read are passed over."""
+    published = Published()
+    for record in records:
+        try:
+            table = codec.loads(RouteTable, record.value)
+        except InputError:
+            continue
+        before = published.tables.get(table.topic)
+        if before is None or (before.owner_epoch, before.epoch) <= (table.owner_epoch, table.epoch):
+            published.note(table)
+    return published
+
+
+def recover(connection: Connection) -> Published:
+    """Read the routes topic, so that epochs go on where a predecessor stopped.
+
+    Raises:
+        RetryableError, ConfigurationError: it cannot be read.
+    """
+    with PartitionReader(connection, names.ROUTES_TOPIC) as reader:
+        start, _ = reader.bounds()
+        return fold_tables(reader.read(start))
