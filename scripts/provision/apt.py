@@ -10,6 +10,7 @@ from pathlib import Path
 from scripts.provision import cache, steps
 
 SUITE = "bookworm"
+RECIPE = "2"  # counts up when the way in which a root file system is made changes
 _SYSTEM_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 _UNREAD = ("doc", "man", "info", "locale")
 
@@ -65,13 +66,16 @@ def root_archive(name: str, packages: Sequence[str], unread: Sequence[str] = _UN
         ensure({"mmdebstrap": "mmdebstrap"})
         options = ["--variant=minbase", "--components=main", f"--include={','.join(packages)}"]
         options += [f"--dpkgopt=path-exclude=/usr/share/{folder}/*" for folder in unread]
+        # Debian 12 else installs usrmerge, and with it 57 MB of Perl.
+        options.append("--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr")
         # Java's packages link manual pages and fail where their folder is not.
         options.append('--essential-hook=mkdir -p "$1/usr/share/man/man1"')
         with steps.step(f"Debian root file system: {name}"):
             steps.run(["mmdebstrap", *options, SUITE, target / "root.tar", *_mirror()])
 
     return (
-        cache.entry(f"root-{name}", cache.digest([SUITE, *packages, "without", *unread]), build) / "root.tar"
+        cache.entry(f"root-{name}", cache.digest([SUITE, RECIPE, *packages, "without", *unread]), build)
+        / "root.tar"
     )
 
 

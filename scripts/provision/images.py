@@ -56,9 +56,14 @@ def import_root(tag: str, archive: Path, changes: Sequence[str] = (_PATH,)) -> s
     return tag
 
 
+def debian_tag(name: str, packages: Sequence[str]) -> str:
+    """The name of the image that `debian_image` makes."""
+    return f"evenkeel/{name}:{cache.digest([apt.SUITE, apt.RECIPE, *packages])}"
+
+
 def debian_image(name: str, packages: Sequence[str]) -> str:
     """`evenkeel/NAME:<content>`: Debian's smallest root file system with `packages`."""
-    tag = f"evenkeel/{name}:{cache.digest([apt.SUITE, apt.RECIPE, *packages])}"
+    tag = debian_tag(name, packages)
     with cache.locked(f"image-{name}"):
         if not docker.has_image(tag):
             import_root(tag, apt.root_archive(name, packages))
@@ -108,8 +113,7 @@ def build_image(
 
 
 def _pulled_or_made(image: str, name: str, packages: Sequence[str]) -> str:
-    made = f"evenkeel/{name}:{cache.digest([apt.SUITE, apt.RECIPE, *packages])}"
-    if not docker.has_image(made) and pull(image):
+    if not docker.has_image(debian_tag(name, packages)) and pull(image):
         return image
     return debian_image(name, packages)
 

@@ -1,0 +1,114 @@
+"""Bring a Kafka cluster into the nodes of a kind cluster, each broker on a disk of its own size."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from e2e.cluster import disks, loading
+from e2e.cluster.lifecycle import Cluster
+from e2e.kafka import manifests
+from e2e.kafka.manifests import BrokerPlace
+from scripts.provision import docker, images, jars, steps
+
+FOLDER = Path(__file__).resolve().parent
+READY_SECONDS = 180.0
+
+
+@dataclass(frozen=True)
+class KafkaInPods:
+    """A running cluster and its two sets of addresses."""
+
+    brokers: tuple[BrokerPlace, ...]
+    bootstrap: tuple[str, ...]
+    """For pods."""
+    host_bootstrap: str
+    """For processes of this machine, with commas."""
+
+    @property
+    def has_disks(self) -> bool:
+        """Whether each broker has a file system of its own; else nothing about fills can be measured."""
+        return all(broker.mebibytes is not None for broker in self.brokers)
+
+
+def image() -> str:
+    """Kafka's image -> tag."""
+    with tempfile.TemporaryDirectory() as folder:
+        context = Path(folder)
+        shutil.copytree(jars.ensure_libs(), context / "libs")
+        shutil.copy(jars.LOGGING, context)
+        shutil.copy(FOLDER / "start-node", context)
+        return images.build_image(
+            "kafka",
+            dockerfile=FOLDER / "Dockerfile",
+            context=context,
+            args={"BASE_IMAGE": images.jre_image()},
+        )
+
+
+def place_brokers(cluster: Cluster, mebibytes: Sequence[int]) -> list[BrokerPlace]:
+    """Brokers 1..n over the workers in turn, with mounted disks where the machine can mount file systems."""
+    workers = cluster.workers
+    places = [BrokerPlace(i + 1, workers[i % len(workers)], size) for i, size in enumerate(mebibytes)]
+    try:
+        for place in places:
+            disks.make_disk(place.node, place.name, place.mebibytes or 0, place.path, manifests.USER)
+    except steps.StepFailed as error:
+        steps.say(f"no file system can be mounted here, fills are not measured: {error}")
+        places = [BrokerPlace(place.id, place.node, None) for place in places]
+        for place in places:
+            docker.call("exec", place.node, "install", "-d", "-o", str(manifests.USER), place.path)
+    return places
+
+
+def deploy(cluster: Cluster, mebibytes: Sequence[int]) -> KafkaInPods:
+    """Disks, image and pods; returns when every broker is registered.
+
+    Raises:
+        steps.StepFailed: it did not come up in time; the message has the state of the pods.
+    """
+    tag = image()
+    with steps.step("broker disks"):
+        places = place_brokers(cluster, mebibytes)
+    loading.load(tag, cluster.name, cluster.workers)
+    body = json.dumps({"apiVersion": "v1", "kind": "List", "items": manifests.build_cluster(places, tag)})
+    with steps.step("Kafka: a controller and brokers in pods"):
+        cluster.kubectl("apply", "--server-side", "--filename", "-", stdin=body)
+        kafka = KafkaInPods(
+            tuple(places), tuple(manifests.bootstrap(places)), _host_addresses(cluster, places)
+        )
+        _wait_registered(cluster, kafka)
+    return kafka
+
+
+def _host_addresses(cluster: Cluster, places: Sequence[BrokerPlace]) -> str:
+    path = (
+        '{range .items[*]}{.metadata.name} {.status.addresses[?(@.type=="InternalIP")].address}{"\\n"}{end}'
+    )
+    said = cluster.kubectl("get", "nodes", "--output", f"jsonpath={path}")
+    addresses = dict(line.split() for line in said.splitlines() if line.strip())
+    return ",".join(f"{addresses[place.node]}:{place.host_port}" for place in places)
+
+
+def _wait_registered(cluster: Cluster, kafka: KafkaInPods) -> None:
+    admin = AdminClient(
+        {"bootstrap.servers": kafka.host_bootstrap, "reconnect.backoff.max.ms": 500, "log_level": 0}
+    )
+    deadline = time.monotonic() + READY_SECONDS
+    wanted = {place.id for place in kafka.brokers}
+    while time.monotonic() < deadline:
+        try:
+            if set(admin.list_topics(timeout=2).brokers) == wanted:
+                return
+        except KafkaException:
+            admin.poll(0.2)
+    pods = cluster.kubectl("--namespace", manifests.NAMESPACE, "get", "pods", "--output", "wide")
+    raise steps.StepFailed(f"brokers {sorted(wanted)} did not register within {READY_SECONDS:.0f} s\n{pods}")
