@@ -16,7 +16,7 @@ from kubernetes.aio.config import ConfigException
 from kubernetes.aio.config.kube_config import KUBE_CONFIG_DEFAULT_LOCATION
 
 from evenkeel import names
-from evenkeel.errors import ConfigurationError, RetryableError
+from evenkeel.errors import ConfigurationError, EvenkeelError, RetryableError
 from evenkeel.kube import watch as watching
 from evenkeel.kube.failures import NotFoundError, failure
 from evenkeel.kube.resources import TOKEN_REVIEW, Resource
@@ -250,6 +250,9 @@ class Kube:
             await self._call("GET", "/version", seconds=CONNECT_SECONDS)
         except RetryableError:
             return False
+        except EvenkeelError:
+            # A refusal is an answer.
+            return True
         return True
 
     async def _call(

@@ -1,0 +1,1 @@
+"""The operator: watches, one reconcile loop, and a pure planner per kind."""

@@ -1,0 +1,207 @@
+"""Carries plans out: only while this process leads, at a steady pace, and only what changes something."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Any
+
+from evenkeel.controller import conditions
+from evenkeel.controller.health import Metrics
+from evenkeel.controller.plan import Child, Patch, Plan, Removal, Saying
+from evenkeel.controller.store import Key, Object, Store, key_of
+from evenkeel.errors import EvenkeelError, InputError, RetryableError
+from evenkeel.kube.client import Kube
+from evenkeel.kube.events import EventType, Note, emit
+from evenkeel.kube.failures import ConflictError, NotFoundError
+from evenkeel.kube.resources import OWN_KINDS, Resource
+
+ANNOTATION_APPLIED = "evenkeel.dev/applied"
+"""On what we apply: digest of the applied body, so that a field that we no longer set is noticed."""
+PROGRESS_SECONDS = 5.0
+"""Least time between two writes of one status that only report progress."""
+BURST = 20.0
+SAID_LIMIT = 4096
+"""How many objects are remembered by what was said of them last."""
+_RESOURCES = {resource.kind: resource for resource in OWN_KINDS}
+Call = Callable[[], Awaitable[Any]]
+log = logging.getLogger(__name__)
+
+
+class NotLeaderError(RetryableError):
+    """Another process leads, or the API server has not confirmed for too long that we do."""
+
+
+class Pace:
+    """Lets calls start at a steady rate, with a burst."""
+
+    def __init__(self, per_second: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._gap = 1.0 / per_second
+        self._clock = clock
+        self._next = float("-inf")
+
+    def reserve(self) -> float:
+        """Seconds to wait before this call may start."""
+        now = self._clock()
+        self._next = max(self._next + self._gap, now - BURST * self._gap)
+        return max(0.0, self._next - now)
+
+
+class Writer:
+    """The one place from which the operator writes."""
+
+    def __init__(
+        self, kube: Kube, store: Store, held: Callable[[], bool], identity: str, pace: Pace, metrics: Metrics
+    ) -> None:
+        self._kube = kube
+        self._store = store
+        self._held = held
+        self._identity = identity
+        self._pace = pace
+        self._metrics = metrics
+        self._written: dict[Key, float] = {}
+        self._said: dict[str, Note] = {}
+
+    async def carry_out(self, key: Key, plan: Plan) -> float | None:
+        """Do what `plan` says -> seconds until the key should be looked at again, None: on change.
+
+        Raises:
+            NotLeaderError: before the first write that may not be made.
+            EvenkeelError: as `Kube`.
+        """
+        try:
+            for child in plan.children:
+                await self._ensure(child)
+            for removal in plan.removals:
+                await self._remove(removal)
+            for patch in plan.patches:
+                await self._patch(patch)
+        except EvenkeelError as error:
+            await self._say_refused(key, error)
+            raise
+        later = await self._write_status(key, plan.status) if plan.status is not None else None
+        if later is None:
+            for saying in plan.sayings:
+                await self._say(saying)
+        waits = [wait for wait in (later, plan.again_seconds) if wait is not None]
+        return min(waits, default=None)
+
+    async def _ensure(self, child: Child) -> None:
+        meta = child.body["metadata"]
+        present = self._store.get(child.resource.kind, meta.get("namespace", ""), meta["name"])
+        body = _with_digest(child.body)
+        if present is not None:
+            _expect_ours(present, body)
+            if child.create_only or contains(present, body):
+                return
+        call = self._kube.create if child.create_only else self._kube.apply
+        await self._write("apply", child.resource, partial(call, child.resource, body))
+
+    async def _remove(self, removal: Removal) -> None:
+        call = partial(self._kube.delete, removal.resource, removal.name, removal.namespace, removal.uid)
+        await self._write("delete", removal.resource, call)
+
+    async def _patch(self, patch: Patch) -> None:
+        where = (patch.resource, patch.name, patch.body, patch.namespace)
+        merge = isinstance(patch.body, Mapping)
+        call = partial(self._kube.patch_merge if merge else self._kube.patch_json, *where)
+        try:
+            await self._write("patch", patch.resource, call)
+        except InputError as error:
+            if merge:
+                raise
+            # A failed test of a JSON patch is refused as invalid: the object is not what the store knew.
+            raise RetryableError(f"patch {patch.resource.kind} {patch.name}: {error}") from error
+
+    async def _write_status(self, key: Key, wanted: Mapping[str, Any]) -> float | None:
+        """Write it if it differs; a mere progress that comes too early answers how long it has to wait."""
+        item = self._store.get(key.kind, key.namespace, key.name)
+        if item is None or not conditions.differs(item.get("status") or {}, wanted):
+            return None
+        waited = time.monotonic() - self._written.get(key, float("-inf"))
+        if waited < PROGRESS_SECONDS and conditions.is_progress(item.get("status") or {}, wanted):
+            return PROGRESS_SECONDS - waited
+        meta = {
+            name: item["metadata"][name] for name in ("name", "namespace", "uid") if name in item["metadata"]
+        }
+        resource = _RESOURCES[key.kind]
+        body = {"metadata": meta, "status": conditions.prune(wanted)}
+        await self._write("status", resource, partial(self._kube.apply, resource, body, subresource="status"))
+        self._written[key] = time.monotonic()
+        return None
+
+    async def _say(self, saying: Saying) -> None:
+        """Write an event; failing to is logged only, for an event is a courtesy: the condition says the same."""
+        uid = saying.regarding["metadata"]["uid"]
+        if saying.once and self._said.get(uid) == saying.note:
+            return
+        call = partial(emit, self._kube, saying.regarding, saying.note, self._identity)
+        try:
+            await self._paced("event", "Event", call)
+        except NotLeaderError:
+            raise
+        except EvenkeelError as error:
+            log.warning("event not written reason=%s why=%s", saying.note.reason, error)
+        if saying.once:
+            self._said[uid] = saying.note
+            while len(self._said) > SAID_LIMIT:
+                del self._said[next(iter(self._said))]
+
+    async def _say_refused(self, key: Key, error: EvenkeelError) -> None:
+        """Tell the owner that we may not, or cannot, write what belongs to it."""
+        item = self._store.get(key.kind, key.namespace, key.name)
+        if item is not None and not isinstance(error, RetryableError):
+            note = Note(error.reason, error.message, "Write", EventType.WARNING)
+            await self._say(Saying(item, note, once=True))
+
+    async def _write(self, verb: str, resource: Resource, call: Call) -> None:
+        try:
+            answer = await self._paced(verb, resource.kind, call)
+        except (ConflictError, NotFoundError) as error:
+            # The store is behind: what comes through the watch says what to do next.
+            raise RetryableError(f"{verb} {resource.kind}: the object changed meanwhile: {error}") from error
+        if answer is not None:
+            answer["metadata"].pop("managedFields", None)
+            self._store.put("MODIFIED", {**resource.header(), **answer})
+
+    async def _paced(self, verb: str, kind: str, call: Call) -> Any:
+        await asyncio.sleep(self._pace.reserve())
+        if not self._held():
+            raise NotLeaderError(f"{verb} {kind}: this process does not lead")
+        self._metrics.writes.labels(verb=verb, kind=kind).inc()
+        return await call()
+
+
+def _expect_ours(present: Object, wanted: Mapping[str, Any]) -> None:
+    """Refuse an object that belongs to another owner, such as one of the same name that was just deleted."""
+    owners = {owner["uid"] for owner in present["metadata"].get("ownerReferences") or ()}
+    missing = [one for one in wanted["metadata"].get("ownerReferences") or () if one["uid"] not in owners]
+    if missing:
+        raise RetryableError(f"{key_of(present)} belongs to another owner; waiting until it is gone")
+
+
+def _with_digest(body: Mapping[str, Any]) -> dict[str, Any]:
+    digest = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()[:32]
+    meta = body["metadata"]
+    annotations = {**(meta.get("annotations") or {}), ANNOTATION_APPLIED: digest}
+    return {**body, "metadata": {**meta, "annotations": annotations}}
+
+
+def contains(present: Any, wanted: Any) -> bool:
+    """Whether `wanted` is part of `present`: mappings by their keys, lists by position and length."""
+    if isinstance(wanted, Mapping):
+        if not isinstance(present, Mapping):
+            return not wanted
+        return all(contains(present.get(key), item) for key, item in wanted.items())
+    if isinstance(wanted, list | tuple):
+        if not wanted:
+            return not present
+        if not isinstance(present, list | tuple) or len(present) != len(wanted):
+            return False
+        return all(contains(one, other) for one, other in zip(present, wanted, strict=True))
+    return bool(present == wanted)

@@ -1,0 +1,189 @@
+"""BalancedCluster: starts its keeper and says what the keeper found. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from evenkeel.api.balanced_cluster import BalancedCluster, BalancedClusterStatus, MovesStatus, VolumeStatus
+from evenkeel.api.meta import clip
+from evenkeel.controller.conditions import (
+    Condition,
+    Status,
+    build_conditions,
+    is_ready,
+    ready,
+    transitions,
+)
+from evenkeel.controller.keeper_objects import build_keeper
+from evenkeel.controller.plan import Moment, Plan, Saying
+from evenkeel.controller.pods import Images
+from evenkeel.controller.store import Object
+from evenkeel.domain.exchange import BalanceMode, Desired, Report
+from evenkeel.reasons import ConditionType, Reason
+
+VOLUMES_LIMIT = 512
+"""Volumes that status lists; more are only counted."""
+STALLING = frozenset(
+    {
+        Reason.SECRET_MISSING,
+        Reason.AUTHENTICATION_FAILED,
+        Reason.AUTHORIZATION_MISSING,
+        Reason.CLUSTER_OWNED_ELSEWHERE,
+        Reason.INVALID_SPEC,
+    }
+)
+"""Faults that somebody has to mend; the others may pass by themselves."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterInput:
+    """Everything that the plan of one cluster depends on."""
+
+    item: Object
+    cluster: BalancedCluster
+    desired: Desired
+    report: Report | None
+    report_problem: str
+    """Why the report cannot be read; empty if it can, or if there is none."""
+    deployment: Object | None
+    images: Images
+
+
+def plan_cluster(given: ClusterInput, at: Moment) -> Plan:
+    """Keeper objects, status, events. A cluster that is being deleted is left to the garbage collector."""
+    cluster = given.cluster
+    if cluster.metadata.deletion_timestamp is not None:
+        return Plan()
+    conditions = decide_conditions(given)
+    present = (given.item.get("status") or {}).get("conditions") or ()
+    status = _build_status(given.report).dump()
+    generation = cluster.metadata.generation
+    status["observedGeneration"] = generation
+    status["conditions"] = build_conditions(present, conditions, generation, at)
+    return Plan(
+        children=build_keeper(cluster, given.desired, given.images),
+        status=status,
+        sayings=tuple(Saying(given.item, note) for note in transitions(present, conditions, "Measure")),
+    )
+
+
+def decide_conditions(given: ClusterInput) -> tuple[Condition, ...]:
+    """Ready, and beside it what the newest measurement says."""
+    report = given.report
+    first = _decide_ready(given)
+    if report is None:
+        return first
+    return (*first, _decide_balanced(given.cluster, report), _decide_plan(given.cluster, report),
+            _decide_storage(given.cluster, report))  # fmt: skip
+
+
+def _decide_ready(given: ClusterInput) -> tuple[Condition, ...]:
+    report = given.report
+    if given.report_problem:
+        return ready(Reason.KEEPER_UNAVAILABLE, f"the keeper's report cannot be read: {given.report_problem}")
+    if report is None:
+        return _before_report(given.deployment)
+    fault = next((fault for fault in report.faults if not fault.subject), None)
+    if fault is not None:
+        return ready(fault.reason, fault.message, stalled=fault.reason in STALLING)
+    if _available(given.deployment) == 0:
+        message = "the keeper is not running; what is shown is what it said last"
+        return ready(Reason.KEEPER_UNAVAILABLE, _with_pod_problem(message, given.deployment))
+    if not report.measured:
+        if report.volumes:
+            return ready(Reason.MEASUREMENT_STALE, "no complete measurement within three intervals")
+        return ready(Reason.STARTING, "the first measurement is under way")
+    message = f"{report.brokers or 0} brokers with {len(report.volumes)} volumes are measured"
+    return is_ready(Reason.MEASURED, message)
+
+
+def _before_report(deployment: Object | None) -> tuple[Condition, ...]:
+    problem = _with_pod_problem("", deployment)
+    if problem:
+        return ready(Reason.KEEPER_UNAVAILABLE, f"the keeper does not start: {problem}")
+    return ready(Reason.STARTING, "the keeper is starting and has not reported yet")
+
+
+def _available(deployment: Object | None) -> int:
+    return int(((deployment or {}).get("status") or {}).get("availableReplicas") or 0)
+
+
+def _with_pod_problem(message: str, deployment: Object | None) -> str:
+    """`message` with what the Deployment says is wrong, such as a quota or a deadline."""
+    found: list[dict[str, Any]] = ((deployment or {}).get("status") or {}).get("conditions") or []
+    bad = [
+        one.get("message", "")
+        for one in found
+        if (one["type"], one["status"]) in (("ReplicaFailure", "True"), ("Progressing", "False"))
+    ]
+    return clip(": ".join(part for part in (message, *bad[:1]) if part))
+
+
+def _decide_balanced(cluster: BalancedCluster, report: Report) -> Condition:
+    kind = ConditionType.BALANCED
+    deviation = report.deviation_permille
+    if deviation is None:
+        message = "not every volume's size is known, so the deviation is unknown"
+        return Condition(kind, Status.UNKNOWN, Reason.MEASUREMENT_INCOMPLETE, message)
+    limit = cluster.spec.balance.enter_percent
+    message = f"largest deviation from the mean fill is {deviation / 10:.1f} %, limit {limit} %"
+    if deviation <= limit * 10:
+        return Condition(kind, Status.TRUE, Reason.BALANCED, message)
+    return Condition(kind, Status.FALSE, Reason.IMBALANCED, message)
+
+
+def _decide_plan(cluster: BalancedCluster, report: Report) -> Condition:
+    kind = ConditionType.PLAN_PENDING
+    if cluster.spec.balance.mode is BalanceMode.DISABLED:
+        return Condition(kind, Status.FALSE, Reason.DISABLED, "spec.balance.mode is Disabled")
+    if report.moves is None:
+        return Condition(kind, Status.FALSE, Reason.PENDING, "no moves have been planned yet")
+    status = Status.TRUE if report.moves.moves > 0 else Status.FALSE
+    return Condition(kind, status, report.moves.reason, report.moves.message)
+
+
+def _decide_storage(cluster: BalancedCluster, report: Report) -> Condition:
+    kind = ConditionType.STORAGE_LOW
+    fill = report.max_fill_permille
+    if fill is None:
+        message = "the fill of the fullest volume is unknown"
+        return Condition(kind, Status.UNKNOWN, Reason.MEASUREMENT_INCOMPLETE, message)
+    limit = cluster.spec.balance.max_fill_percent
+    message = f"the fullest volume is at {fill / 10:.1f} %, limit {limit} %"
+    if fill > limit * 10:
+        return Condition(kind, Status.TRUE, Reason.STORAGE_LOW, message)
+    return Condition(kind, Status.FALSE, Reason.MEASURED, message)
+
+
+def _build_status(report: Report | None) -> BalancedClusterStatus:
+    if report is None:
+        return BalancedClusterStatus()
+    moves = report.moves
+    return BalancedClusterStatus(
+        cluster_id=report.cluster_id,
+        brokers=report.brokers,
+        volumes=tuple(
+            VolumeStatus(
+                broker=one.broker,
+                path=one.path,
+                total_bytes=one.total_bytes,
+                used_bytes=one.used_bytes,
+                node=one.node,
+            )
+            for one in report.volumes[:VOLUMES_LIMIT]
+        ),
+        deviation_permille=report.deviation_permille,
+        max_fill_permille=report.max_fill_permille,
+        claim_owner=(report.claim.owner or None) if report.claim else None,
+        moves=None
+        if moves is None
+        else MovesStatus(
+            reason=moves.reason,
+            message=clip(moves.message),
+            moves=moves.moves,
+            move_bytes=moves.move_bytes,
+            deviation_before_permille=moves.deviation_before_permille,
+            deviation_after_permille=moves.deviation_after_permille,
+        ),
+    )

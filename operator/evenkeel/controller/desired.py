@@ -1,0 +1,123 @@
+"""What the keeper of a cluster is told, from the resources that belong to it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from evenkeel import names
+from evenkeel.api.balanced_cluster import BalancedCluster
+from evenkeel.api.balanced_topic import BalancedTopic
+from evenkeel.api.meta import ObjectRef, Resource, State
+from evenkeel.api.training_dataset import TrainingDataset
+from evenkeel.domain.connection import Connection
+from evenkeel.domain.exchange import Deletion, DeletionPolicy, Desired, DesiredDataset, DesiredTopic, Owner
+
+
+def build_connection(cluster: BalancedCluster, *, folder: str, move_folder: str | None = None) -> Connection:
+    """How a pod reaches Kafka; `folder` is where its Secret is mounted below CREDENTIALS_PATH."""
+    security = cluster.spec.security
+    secured = cluster.spec.credentials is not None
+    return Connection(
+        bootstrap_servers=tuple(sorted(cluster.spec.bootstrap_servers)),
+        protocol=security.protocol,
+        sasl_mechanism=security.sasl_mechanism,
+        ca_certificates=security.ca_certificates,
+        credentials_path=f"{names.CREDENTIALS_PATH}/{folder}" if secured else None,
+        move_credentials_path=f"{names.CREDENTIALS_PATH}/{move_folder}" if secured and move_folder else None,
+    )
+
+
+def build_desired(
+    cluster: BalancedCluster,
+    topics: Sequence[BalancedTopic],
+    datasets: Sequence[TrainingDataset],
+    installation: str,
+) -> Desired:
+    """Sealed `Desired` of a cluster. `topics` and `datasets`: all there are, the older first."""
+    mine = [topic for topic in topics if belongs(topic.status.cluster_ref, topic, cluster)]
+    owned = owners(mine)
+    living = [topic for topic in owned if topic.metadata.deletion_timestamp is None]
+    kept = {topic.metadata.uid: topic for topic in living}
+    return Desired(
+        owner=Owner(installation, cluster.metadata.uid, cluster.key),
+        connection=build_connection(cluster, folder="observe", move_folder="move"),
+        policy=cluster.spec.policy(),
+        paused=cluster.spec.state is State.PAUSED,
+        topics=tuple(build_topic(topic) for topic in sorted(living, key=lambda one: one.spec.topic_name)),
+        datasets=tuple(
+            build_dataset(one, kept.values())
+            for one in sorted(datasets, key=lambda one: one.metadata.uid)
+            if belongs(one.status.cluster_ref, one, cluster) and one.metadata.deletion_timestamp is None
+        ),
+        deletions=tuple(
+            Deletion(one.spec.topic_name, one.metadata.uid)
+            for one in sorted(owned, key=lambda one: one.spec.topic_name)
+            if is_topic_to_delete(one)
+        ),
+    ).sealed()
+
+
+def build_topic(topic: BalancedTopic) -> DesiredTopic:
+    """A topic as declared; a paused one is only measured and routed."""
+    spec = topic.spec
+    active = spec.state is State.ACTIVE
+    return DesiredTopic(
+        owner_uid=topic.metadata.uid,
+        name=spec.topic_name,
+        partitions=spec.partitions if active else None,
+        replication_factor=spec.replication_factor if active else None,
+        config={entry.name: entry.value for entry in sorted(spec.config, key=lambda one: one.name)}
+        if active
+        else {},
+        routing=spec.routing.domain(),
+        create=active,
+    )
+
+
+def build_dataset(dataset: TrainingDataset, topics: Iterable[BalancedTopic]) -> DesiredDataset:
+    """A dataset; its journal is followed until its revision is known."""
+    return DesiredDataset(
+        uid=dataset.metadata.uid,
+        name=dataset.key,
+        replication_factor=dataset.spec.storage.replication_factor,
+        partitions=dataset.spec.storage.partitions,
+        data_topic=data_topic(dataset, topics),
+        follow=dataset.status.revision is None,
+    )
+
+
+def data_topic(dataset: TrainingDataset, topics: Iterable[BalancedTopic]) -> str | None:
+    """The Kafka topic of the BalancedTopic that `topicRef` names; None without one."""
+    if dataset.spec.topic_ref is None:
+        return None
+    wanted = (dataset.metadata.namespace, dataset.spec.topic_ref.name)
+    found = (one for one in topics if (one.metadata.namespace, one.metadata.name) == wanted)
+    return next((one.spec.topic_name for one in found), None)
+
+
+def owners(topics: Iterable[BalancedTopic]) -> list[BalancedTopic]:
+    """Of several resources on one topic of one cluster the oldest; `topics` has the older first."""
+    first: dict[str, BalancedTopic] = {}
+    for topic in topics:
+        first.setdefault(topic.spec.topic_name, topic)
+    return list(first.values())
+
+
+def is_topic_to_delete(topic: BalancedTopic) -> bool:
+    """Whether the resource goes away and takes its topic with it."""
+    going = topic.metadata.deletion_timestamp is not None and names.FINALIZER in topic.metadata.finalizers
+    return going and topic.spec.deletion_policy is DeletionPolicy.DELETE
+
+
+def belongs(ref: ObjectRef | None, item: Resource, cluster: BalancedCluster) -> bool:
+    """Whether `ref`, a status.clusterRef of `item`, names this cluster."""
+    if ref is None:
+        return False
+    return cluster.key == f"{ref.namespace or item.metadata.namespace}/{ref.name}"
+
+
+def config_map_data(packed: dict[str, Any]) -> dict[str, Any]:
+    """A packed value for a server-side apply, where what is absent is removed."""
+    parts = {part: {key: item for key, item in packed[part].items() if item is not None} for part in packed}
+    return {part: items for part, items in parts.items() if items}

@@ -1,0 +1,239 @@
+"""Reads from the store what each planner needs, and hands it over as one value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from evenkeel import names
+from evenkeel.api.balanced_cluster import BalancedCluster
+from evenkeel.api.balanced_topic import BalancedTopic
+from evenkeel.api.training_dataset import TrainingDataset
+from evenkeel.controller import gates, loading, triggers
+from evenkeel.controller.cluster import ClusterInput, plan_cluster
+from evenkeel.controller.conditions import Condition, Status, build_conditions, ready, transitions
+from evenkeel.controller.dataset import DatasetInput, plan_dataset
+from evenkeel.controller.desired import belongs, build_connection, build_desired
+from evenkeel.controller.jobs import JobView, view_job
+from evenkeel.controller.loop import Planner
+from evenkeel.controller.nodes import NodeView, eligible_nodes, view_node
+from evenkeel.controller.plan import Moment, Plan, Saying
+from evenkeel.controller.pods import Images
+from evenkeel.controller.preload import PreloadInput, plan_preload
+from evenkeel.controller.references import Asker, Choice, choose_cluster
+from evenkeel.controller.store import Key, Object, Store
+from evenkeel.controller.topic import TopicInput, plan_topic
+from evenkeel.controller.views import Views
+from evenkeel.domain.exchange import Report
+from evenkeel.errors import InputError
+from evenkeel.reasons import ConditionType, Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What all planners share."""
+
+    views: Views
+    images: Images
+    installation: str
+
+
+def build_planners(context: Context) -> dict[str, Planner]:
+    """A planner per kind of key."""
+    return {
+        triggers.CLUSTER: _guarded(context, gather_cluster),
+        triggers.TOPIC: _guarded(context, gather_topic),
+        triggers.DATASET: _guarded(context, gather_dataset),
+        triggers.PRELOAD.kind: lambda _store, _key, _at: plan_preload(gather_preload(context)),
+    }
+
+
+Gather = Callable[[Context, Object, Key, Moment], Plan]
+
+
+def _guarded(context: Context, gather: Gather) -> Planner:
+    """Nothing for an object that is gone; a condition for one that cannot be read."""
+
+    def plan(store: Store, key: Key, at: Moment) -> Plan | None:
+        item = store.get(key.kind, key.namespace, key.name)
+        if item is None:
+            return None
+        try:
+            return gather(context, item, key, at)
+        except InputError as error:
+            return plan_refusal(item, error, at)
+
+    return plan
+
+
+def plan_refusal(item: Object, error: InputError, at: Moment) -> Plan:
+    """Only conditions that say what is wrong; the rest of status stays."""
+    conditions = ready(error.reason, error.message, stalled=True)
+    status = dict(item.get("status") or {})
+    present = status.get("conditions") or ()
+    generation = item["metadata"].get("generation", 0)
+    status["observedGeneration"] = generation
+    status["conditions"] = build_conditions(present, conditions, generation, at)
+    notes = transitions(present, conditions, "Read")
+    return Plan(status=status, sayings=tuple(Saying(item, note) for note in notes))
+
+
+def gather_cluster(context: Context, item: Object, key: Key, at: Moment) -> Plan:
+    """The plan of one BalancedCluster."""
+    views = context.views
+    cluster = views.cluster(key.namespace, key.name)
+    assert cluster is not None
+    report, problem = _read_report(views, cluster)
+    return plan_cluster(
+        ClusterInput(
+            item=item,
+            cluster=cluster,
+            desired=build_desired(cluster, views.topics(), views.datasets(), context.installation),
+            report=report,
+            report_problem=problem,
+            deployment=views.store.get("Deployment", key.namespace, names.keeper_name(key.name)),
+            images=context.images,
+        ),
+        at,
+    )
+
+
+def gather_topic(context: Context, item: Object, key: Key, at: Moment) -> Plan:
+    """The plan of one BalancedTopic."""
+    views = context.views
+    topic = views.topic(key.namespace, key.name)
+    assert topic is not None
+    choice = _choose(views, topic)
+    cluster = choice.cluster
+    return plan_topic(
+        TopicInput(
+            item=item,
+            topic=topic,
+            choice=choice,
+            owner=_owner(views, topic, cluster),
+            told=None if cluster is None else views.desired(cluster),
+            report=None if cluster is None else _read_report(views, cluster)[0],
+        ),
+        at,
+    )
+
+
+def gather_dataset(context: Context, item: Object, key: Key, at: Moment) -> Plan:
+    """The plan of one TrainingDataset."""
+    views = context.views
+    dataset = views.dataset(key.namespace, key.name)
+    assert dataset is not None
+    topic, problem = _find_topic(views, dataset)
+    choice = _choose(views, dataset if topic is None else topic)
+    jobs, pods = _work(views, dataset)
+    data_topic = topic.spec.topic_name if topic is not None else None
+    connection = None if choice.cluster is None else build_connection(choice.cluster, folder="dataset")
+    nodes = _nodes(views) if (item["spec"].get("preload") or {}).get("mode", "Disabled") != "Disabled" else []
+    preload = loading.LoadingInput(
+        dataset=dataset,
+        nodes=tuple(eligible_nodes(dataset, nodes)),
+        caches={cache.metadata.name: cache for cache in views.caches()} if nodes else {},
+        jobs=jobs,
+        pods=pods,
+        connection=connection,
+        data_topic=data_topic,
+        images=context.images,
+    )
+    return plan_dataset(
+        DatasetInput(
+            item=item,
+            dataset=dataset,
+            choice=choice,
+            topic_problem=problem,
+            data_topic=data_topic,
+            report=None if choice.cluster is None else _read_report(views, choice.cluster)[0],
+            jobs=jobs,
+            pods=pods,
+            preload=preload,
+            images=context.images,
+        ),
+        at,
+    )
+
+
+def gather_preload(context: Context) -> PreloadInput:
+    """The input for all caches together."""
+    views = context.views
+    loaders = {}
+    for account in views.store.labelled("ServiceAccount", names.LABEL_COMPONENT, loading.COMPONENT):
+        loaders[account["metadata"]["labels"].get(names.LABEL_DATASET_UID, "")] = account["metadata"]["uid"]
+    pods = [
+        pod for pod in views.store.all("Pod") if names.LABEL_DATASET in (pod["metadata"].get("labels") or {})
+    ]
+    open_ones = [pod for pod in pods if (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed")]
+    gated = (gates.view_pod(pod) for pod in open_ones)
+    return PreloadInput(
+        nodes=tuple(_nodes(views)),
+        caches={cache.metadata.name: cache for cache in views.caches()},
+        datasets=tuple(views.datasets()),
+        loaders=loaders,
+        gated=tuple(pod for pod in gated if pod is not None),
+        asked=frozenset(
+            (pod["metadata"]["namespace"], name) for pod in open_ones for name in gates.datasets_of(pod)
+        ),
+    )
+
+
+def _nodes(views: Views) -> list[NodeView]:
+    return sorted((view_node(item) for item in views.store.all("Node")), key=lambda node: node.name)
+
+
+def _choose(views: Views, item: BalancedTopic | TrainingDataset) -> Choice:
+    namespace = item.metadata.namespace or ""
+    asker = Asker(
+        namespace, views.namespace_labels(namespace), item.spec.cluster_ref, item.status.cluster_ref
+    )
+    return choose_cluster(asker, views.clusters())
+
+
+def _owner(views: Views, topic: BalancedTopic, cluster: BalancedCluster | None) -> str:
+    """Key of the oldest resource that declares the same topic of the same cluster."""
+    if cluster is None:
+        return topic.key
+    rivals = [
+        other
+        for other in views.topics_named(topic.spec.topic_name)
+        if other.metadata.uid == topic.metadata.uid or belongs(other.status.cluster_ref, other, cluster)
+    ]
+    return rivals[0].key if rivals else topic.key
+
+
+def _find_topic(views: Views, dataset: TrainingDataset) -> tuple[BalancedTopic | None, Condition | None]:
+    """The BalancedTopic that topicRef names, or what is wrong with it."""
+    ref = dataset.spec.topic_ref
+    if ref is None:
+        return None, None
+    namespace = dataset.metadata.namespace or ""
+    topic = views.topic(namespace, ref.name)
+    if topic is None:
+        return None, _bad_topic(Reason.TOPIC_MISSING, f"topicRef: BalancedTopic {ref.name} does not exist")
+    users = [one for one in views.datasets(namespace) if one.spec.topic_ref == ref]
+    if users[0].metadata.uid != dataset.metadata.uid:
+        message = f"topicRef: BalancedTopic {ref.name} is used by the older TrainingDataset {users[0].metadata.name}"
+        return topic, _bad_topic(Reason.CONFLICT, message)
+    return topic, None
+
+
+def _bad_topic(reason: Reason, message: str) -> Condition:
+    return Condition(ConditionType.READY, Status.FALSE, reason, message)
+
+
+def _work(views: Views, dataset: TrainingDataset) -> tuple[tuple[JobView, ...], tuple[Object, ...]]:
+    """Jobs and pods that were made for the dataset."""
+    uid, namespace = dataset.metadata.uid, dataset.metadata.namespace
+    jobs = views.store.labelled("Job", names.LABEL_DATASET_UID, uid, namespace)
+    pods = views.store.labelled("Pod", names.LABEL_DATASET_UID, uid, namespace)
+    living = (job for job in jobs if not job["metadata"].get("deletionTimestamp"))
+    return tuple(sorted((view_job(job) for job in living), key=lambda one: one.name)), tuple(pods)
+
+
+def _read_report(views: Views, cluster: BalancedCluster) -> tuple[Report | None, str]:
+    try:
+        return views.report(cluster), ""
+    except InputError as error:
+        return None, error.message

@@ -1,0 +1,189 @@
+"""BalancedTopic: declared to the keeper by `desired`; here is said what became of it. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from evenkeel import names
+from evenkeel.api.balanced_topic import BalancedTopic, BalancedTopicStatus, RoutesStatus
+from evenkeel.api.meta import State
+from evenkeel.controller.conditions import Condition, Status, build_conditions, is_ready, ready, transitions
+from evenkeel.controller.desired import build_topic, is_topic_to_delete
+from evenkeel.controller.plan import Moment, Patch, Plan, Saying
+from evenkeel.controller.references import Choice
+from evenkeel.controller.store import Object
+from evenkeel.domain.exchange import DeletionPolicy, Desired, Fault, Report, RoutesReport, TopicReport
+from evenkeel.kube.resources import BALANCED_TOPIC
+from evenkeel.reasons import ConditionType, Reason
+
+STALLING = frozenset(
+    {
+        Reason.PARTITIONS_LOWERED,
+        Reason.REPLICATION_ABOVE_BROKERS,
+        Reason.REPLICATION_DIFFERS,
+        Reason.AUTHORIZATION_MISSING,
+        Reason.INVALID_SPEC,
+        Reason.CONFLICT,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicInput:
+    """Everything that the plan of one topic depends on."""
+
+    item: Object
+    topic: BalancedTopic
+    choice: Choice
+    owner: str
+    """Key of the oldest resource on this topic of this cluster; usually this one's."""
+    told: Desired | None
+    """What the keeper was told last."""
+    report: Report | None
+
+
+def plan_topic(given: TopicInput, at: Moment) -> Plan:
+    """Status, events, and the finalizer that deletionPolicy Delete needs."""
+    topic = given.topic
+    if topic.metadata.deletion_timestamp is not None:
+        return _plan_deletion(given)
+    conditions = decide_conditions(given)
+    present = (given.item.get("status") or {}).get("conditions") or ()
+    generation = topic.metadata.generation
+    status = _build_status(given).dump()
+    status["observedGeneration"] = generation
+    status["conditions"] = build_conditions(present, conditions, generation, at)
+    wanted = topic.spec.deletion_policy is DeletionPolicy.DELETE
+    patches = (
+        () if wanted == (names.FINALIZER in topic.metadata.finalizers) else (_patch_finalizer(given, wanted),)
+    )
+    return Plan(
+        patches=patches,
+        status=status,
+        sayings=tuple(Saying(given.item, note) for note in transitions(present, conditions, "Declare")),
+    )
+
+
+def _plan_deletion(given: TopicInput) -> Plan:
+    if names.FINALIZER not in given.topic.metadata.finalizers:
+        return Plan()
+    if is_topic_to_delete(given.topic) and given.owner == given.topic.key and not is_gone(given):
+        return Plan()
+    return Plan(patches=(_patch_finalizer(given, wanted=False),))
+
+
+def is_gone(given: TopicInput) -> bool:
+    """Whether the topic is deleted, or nobody is left who could delete it."""
+    if given.choice.cluster is None or given.choice.cluster.metadata.deletion_timestamp is not None:
+        return True
+    told, report = given.told, given.report
+    if told is None or report is None or report.desired_version != told.version:
+        return False
+    name = given.topic.spec.topic_name
+    asked = any(one.owner_uid == given.topic.metadata.uid for one in told.deletions)
+    exists = any(one.name == name and one.exists for one in report.topics)
+    return asked and report.measured and not exists and _fault(report, name) is None
+
+
+def _patch_finalizer(given: TopicInput, wanted: bool) -> Patch:  # noqa: FBT001 - private
+    meta = given.topic.metadata
+    others = [one for one in meta.finalizers if one != names.FINALIZER]
+    finalizers = [*others, names.FINALIZER] if wanted else others
+    # The resource version refuses the patch if somebody else changed the list meanwhile.
+    body = {"metadata": {"finalizers": finalizers, "resourceVersion": meta.resource_version}}
+    return Patch(BALANCED_TOPIC, meta.namespace, meta.name, body)
+
+
+def decide_conditions(given: TopicInput) -> tuple[Condition, ...]:
+    """Ready, and RoutesActive where the keeper said something of routes."""
+    found = _reported(given)
+    first = _decide_ready(given, found)
+    if found is None or found.routes is None or given.owner != given.topic.key:
+        return first
+    return (*first, decide_routes(found.routes))
+
+
+def decide_routes(routes: RoutesReport) -> Condition:
+    """Whether producers are steered, and why or why not."""
+    status = Status.TRUE if routes.active else Status.FALSE
+    return Condition(ConditionType.ROUTES_ACTIVE, status, routes.reason, routes.message)
+
+
+def _decide_ready(given: TopicInput, found: TopicReport | None) -> tuple[Condition, ...]:
+    topic, choice, report = given.topic, given.choice, given.report
+    if choice.cluster is None:
+        return ready(choice.reason, choice.message, stalled=True)
+    if given.owner != topic.key:
+        message = f"topic {topic.spec.topic_name} is declared by the older BalancedTopic {given.owner}"
+        return ready(Reason.CONFLICT, message, stalled=True)
+    if report is None:
+        return ready(
+            Reason.CLUSTER_NOT_READY, f"BalancedCluster {choice.cluster.key} has not been measured yet"
+        )
+    fault = _fault(report, topic.spec.topic_name)
+    if fault is not None and _is_told(given):
+        return ready(fault.reason, fault.message, stalled=fault.reason in STALLING)
+    if found is None or not found.exists:
+        return _missing(given, report)
+    if not _is_told(given):
+        return ready(Reason.PENDING, "the keeper has not taken up the newest spec yet")
+    return is_ready(
+        Reason.READY,
+        f"topic {found.name} has {found.partitions} partitions with {found.replication_factor} copies",
+    )
+
+
+def _missing(given: TopicInput, report: Report) -> tuple[Condition, ...]:
+    cluster_fault = next((one for one in report.faults if not one.subject), None)
+    if cluster_fault is not None:
+        return ready(Reason.CLUSTER_NOT_READY, f"the cluster is not ready: {cluster_fault.message}")
+    if given.topic.spec.state is State.PAUSED:
+        return ready(Reason.PAUSED, "the topic does not exist and spec.state is Paused", stalled=True)
+    return ready(Reason.TOPIC_CREATING, f"topic {given.topic.spec.topic_name} is being created")
+
+
+def _is_told(given: TopicInput) -> bool:
+    """Whether the report speaks of this very spec, or of one that was told before and has not changed."""
+    if given.topic.status.observed_generation == given.topic.metadata.generation:
+        ready_now = given.topic.status.condition(ConditionType.READY)
+        if ready_now is not None and ready_now.status == "True":
+            return True
+    told, report = given.told, given.report
+    if told is None or report is None or told.version != report.desired_version:
+        return False
+    return build_topic(given.topic) in told.topics
+
+
+def _reported(given: TopicInput) -> TopicReport | None:
+    topics = given.report.topics if given.report else ()
+    return next((one for one in topics if one.name == given.topic.spec.topic_name), None)
+
+
+def _fault(report: Report, topic: str) -> Fault | None:
+    return next((one for one in report.faults if one.subject == f"topic/{topic}"), None)
+
+
+def _build_status(given: TopicInput) -> BalancedTopicStatus:
+    found = _reported(given) if given.owner == given.topic.key else None
+    ref = given.choice.ref or given.topic.status.cluster_ref
+    if found is None:
+        return BalancedTopicStatus(cluster_ref=ref)
+    return BalancedTopicStatus(
+        cluster_ref=ref,
+        topic_id=found.topic_id,
+        partitions=found.partitions,
+        replication_factor=found.replication_factor,
+        routes=None if found.routes is None or not found.routes.active else build_routes(found.routes),
+    )
+
+
+def build_routes(routes: RoutesReport) -> RoutesStatus:
+    """The table in force as status shows it."""
+    return RoutesStatus(
+        owner_epoch=routes.owner_epoch,
+        epoch=routes.epoch,
+        predicted_max_fill_permille=routes.predicted_max_fill_permille,
+        optimal_max_fill_permille=routes.optimal_max_fill_permille,
+        uncapped_max_fill_permille=routes.uncapped_max_fill_permille,
+        uniform_max_fill_permille=routes.uniform_max_fill_permille,
+    )
