@@ -107,14 +107,17 @@ class Writer:
         await self._write("delete", removal.resource, call)
 
     async def _patch(self, patch: Patch) -> None:
-        where = (patch.resource, patch.name, patch.body, patch.namespace)
-        merge = isinstance(patch.body, Mapping)
-        call = partial(self._kube.patch_merge if merge else self._kube.patch_json, *where)
+        resource, name, body, namespace = patch.resource, patch.name, patch.body, patch.namespace
+        if isinstance(body, Mapping):
+            await self._write(
+                "patch", resource, partial(self._kube.patch_merge, resource, name, body, namespace)
+            )
+            return
         try:
-            await self._write("patch", patch.resource, call)
+            await self._write(
+                "patch", resource, partial(self._kube.patch_json, resource, name, body, namespace)
+            )
         except InputError as error:
-            if merge:
-                raise
             # A failed test of a JSON patch is refused as invalid: the object is not what the store knew.
             raise RetryableError(f"patch {patch.resource.kind} {patch.name}: {error}") from error
 

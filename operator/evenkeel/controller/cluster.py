@@ -84,18 +84,23 @@ def _decide_ready(given: ClusterInput) -> tuple[Condition, ...]:
         return ready(Reason.KEEPER_UNAVAILABLE, f"the keeper's report cannot be read: {given.report_problem}")
     if report is None:
         return _before_report(given.deployment)
+    return _decide_trouble(given, report) or is_ready(
+        Reason.MEASURED, f"{report.brokers or 0} brokers with {len(report.volumes)} volumes are measured"
+    )
+
+
+def _decide_trouble(given: ClusterInput, report: Report) -> tuple[Condition, ...] | None:
     fault = next((fault for fault in report.faults if not fault.subject), None)
     if fault is not None:
         return ready(fault.reason, fault.message, stalled=fault.reason in STALLING)
     if _available(given.deployment) == 0:
         message = "the keeper is not running; what is shown is what it said last"
         return ready(Reason.KEEPER_UNAVAILABLE, _with_pod_problem(message, given.deployment))
-    if not report.measured:
-        if report.volumes:
-            return ready(Reason.MEASUREMENT_STALE, "no complete measurement within three intervals")
-        return ready(Reason.STARTING, "the first measurement is under way")
-    message = f"{report.brokers or 0} brokers with {len(report.volumes)} volumes are measured"
-    return is_ready(Reason.MEASURED, message)
+    if report.measured:
+        return None
+    if report.volumes:
+        return ready(Reason.MEASUREMENT_STALE, "no complete measurement within three intervals")
+    return ready(Reason.STARTING, "the first measurement is under way")
 
 
 def _before_report(deployment: Object | None) -> tuple[Condition, ...]:

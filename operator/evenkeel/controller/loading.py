@@ -127,22 +127,22 @@ def decide_preloaded(given: LoadingInput, holders: list[_Holder], revision: Revi
     if warm == len(holders):
         return Condition(kind, Status.TRUE, Reason.WARM, f"{warm} of {warm} nodes hold the revision")
     said = f"{warm} of {len(holders)} nodes hold the revision"
-    cold = [holder for holder in holders if not holder.warm]
-    small = [holder for holder in cold if not fits(holder.cache, revision.data_bytes)]
-    if small:
-        room = small[0].cache.status.disk_total_bytes if small[0].cache else None
-        message = (
-            f"{said}; it has {revision.data_bytes} bytes, node {small[0].node.name} has a disk of {room}"
-        )
-        return Condition(kind, bad, Reason.DOES_NOT_FIT, message)
-    silent = [holder for holder in cold if holder.cache is None or not holder.cache.status.endpoint]
-    if silent:
-        message = f"{said}; the cache of node {silent[0].node.name} does not answer yet"
-        return Condition(kind, bad, Reason.CACHE_UNAVAILABLE, message)
-    problem = next((holder.problem for holder in cold if holder.problem is not None), None)
-    if problem is not None:
-        return Condition(kind, bad, problem.reason, f"{said}; {problem.message}")
-    return Condition(kind, bad, Reason.PRELOADING, said)
+    reason, why = _explain_cold([holder for holder in holders if not holder.warm], revision)
+    return Condition(kind, bad, reason, f"{said}; {why}" if why else said)
+
+
+def _explain_cold(cold: list[_Holder], revision: RevisionStatus) -> tuple[Reason, str]:
+    """Why nodes do not hold the revision yet; the worst that is known."""
+    small = next((one for one in cold if not fits(one.cache, revision.data_bytes)), None)
+    if small is not None and small.cache is not None:
+        room = small.cache.status.disk_total_bytes
+        why = f"it has {revision.data_bytes} bytes, the cache disk of node {small.node.name} has {room}"
+        return Reason.DOES_NOT_FIT, why
+    silent = next((one for one in cold if one.cache is None or not one.cache.status.endpoint), None)
+    if silent is not None:
+        return Reason.CACHE_UNAVAILABLE, f"the cache of node {silent.node.name} does not answer yet"
+    problem = next((one.problem for one in cold if one.problem is not None), None)
+    return (Reason.PRELOADING, "") if problem is None else (problem.reason, problem.message)
 
 
 def _view_holder(given: LoadingInput, node: NodeView, revision: RevisionStatus) -> _Holder:

@@ -120,17 +120,22 @@ def _decide_ready(given: TopicInput, found: TopicReport | None) -> tuple[Conditi
         return ready(
             Reason.CLUSTER_NOT_READY, f"BalancedCluster {choice.cluster.key} has not been measured yet"
         )
-    fault = _fault(report, topic.spec.topic_name)
+    return _decide_trouble(given, report, found) or is_ready(
+        Reason.READY, f"topic {topic.spec.topic_name} exists as declared"
+    )
+
+
+def _decide_trouble(
+    given: TopicInput, report: Report, found: TopicReport | None
+) -> tuple[Condition, ...] | None:
+    fault = _fault(report, given.topic.spec.topic_name)
     if fault is not None and _is_told(given):
         return ready(fault.reason, fault.message, stalled=fault.reason in STALLING)
     if found is None or not found.exists:
         return _missing(given, report)
     if not _is_told(given):
         return ready(Reason.PENDING, "the keeper has not taken up the newest spec yet")
-    return is_ready(
-        Reason.READY,
-        f"topic {found.name} has {found.partitions} partitions with {found.replication_factor} copies",
-    )
+    return None
 
 
 def _missing(given: TopicInput, report: Report) -> tuple[Condition, ...]:
