@@ -1,0 +1,173 @@
+"""`evenkeel plan routes` and `evenkeel plan moves`: plans from a snapshot file, without any cluster."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from evenkeel.domain import codec
+from evenkeel.domain.exchange import Policy, TopicRouting
+from evenkeel.domain.snapshot import ClusterSnapshot
+from evenkeel.errors import InputError
+from evenkeel.planning.moves import MovesPlan, plan_moves
+from evenkeel.planning.routing import TopicRoutes, plan_routes
+from evenkeel.reasons import Reason
+
+OK, REFUSED = 0, 3
+FINE = {Reason.NOTHING_TO_DO, Reason.BELOW_THRESHOLD, Reason.MOVES_PLANNED}
+SCHEMA_VERSION = 1
+
+
+def main(arguments: list[str]) -> int:
+    """Plan and print; returns the exit code.
+
+    Raises:
+        InputError: a file cannot be read, or a field in it is wrong.
+    """
+    options = _parser().parse_args(arguments)
+    snapshot = read_snapshot(options.snapshot)
+    if options.what == "routes":
+        return _plan_routes(options, snapshot)
+    return _plan_moves(options, snapshot)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="evenkeel plan", description=__doc__)
+    kinds = parser.add_subparsers(dest="what", required=True)
+    routes = kinds.add_parser("routes", help="where new bytes of a topic should go")
+    routes.add_argument("--topic", required=True)
+    moves = kinds.add_parser("moves", help="which replicas to move")
+    moves.add_argument(
+        "--max-deviation-percent",
+        type=int,
+        default=3,
+        metavar="N",
+        help="a volume's fill may deviate so far from the mean fill, in percent of it (default 3)",
+    )
+    for kind in (routes, moves):
+        kind.add_argument("--snapshot", required=True, metavar="FILE", help="JSON; - is standard input")
+        kind.add_argument(
+            "--policy", metavar="FILE", help="JSON with fields of a policy, such as maxFillPercent"
+        )
+        kind.add_argument("-o", "--output", choices=["table", "json"], default="table")
+    return parser
+
+
+def read_snapshot(path: str) -> ClusterSnapshot:
+    """A snapshot from a file.
+
+    Raises:
+        InputError: not readable, not a snapshot, or of another schema version.
+    """
+    snapshot = codec.loads(ClusterSnapshot, _read(path))
+    if snapshot.schema_version != SCHEMA_VERSION:
+        found = snapshot.schema_version
+        raise InputError(
+            f"{path}: schemaVersion: must be {SCHEMA_VERSION}, not {found}", reason=Reason.INVALID_SPEC
+        )
+    return snapshot
+
+
+def _read_policy(path: str | None) -> Policy:
+    if path is None:
+        return Policy()
+    text = _read(path)
+    policy = codec.loads(Policy, text)
+    known = {codec.camel(field.name) for field in dataclasses.fields(Policy)}
+    for key in json.loads(text):
+        if key not in known:
+            what = f"{path}: {key}: unknown; known are {', '.join(sorted(known))}"
+            raise InputError(what, reason=Reason.INVALID_SPEC)
+    return policy
+
+
+def _read(path: str) -> str:
+    try:
+        return sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read: {error}", reason=Reason.INVALID_SPEC) from error
+
+
+def _plan_routes(options: argparse.Namespace, snapshot: ClusterSnapshot) -> int:
+    topic = options.topic
+    plan = plan_routes(snapshot, {topic: TopicRouting()}, _read_policy(options.policy))
+    routes = plan.topics[topic]
+    if options.output == "json":
+        _print_json(routes_json(routes))
+    elif routes.active:
+        from evenkeel.cli.tables import print_routes
+
+        print_routes(routes, snapshot)
+    return _finish(routes.active, routes.reason, routes.message, options.output)
+
+
+def _plan_moves(options: argparse.Namespace, snapshot: ClusterSnapshot) -> int:
+    percent = options.max_deviation_percent
+    if not 0 <= percent <= 100:  # noqa: PLR2004 - percent
+        what = f"--max-deviation-percent: must be between 0 and 100, not {percent}"
+        raise InputError(what, reason=Reason.INVALID_SPEC)
+    policy = replace(_read_policy(options.policy), enter_percent=percent, leave_percent=percent)
+    plan = plan_moves(snapshot, policy)
+    if options.output == "json":
+        _print_json(moves_json(plan))
+    elif plan.moves:
+        from evenkeel.cli.tables import print_moves
+
+        print_moves(plan)
+    return _finish(bool(plan.moves), plan.reason, plan.message, options.output)
+
+
+def routes_json(routes: TopicRoutes) -> dict[str, Any]:
+    """The contract of design section 4."""
+    return {
+        "topic": routes.topic,
+        "weights": {str(number): round(weight, 9) for number, weight in enumerate(routes.weights)},
+        "predictedMaxFill": _rounded(routes.predicted_max_fill),
+        "optimalMaxFill": _rounded(routes.optimal_max_fill),
+        "uncappedMaxFill": _rounded(routes.uncapped_max_fill),
+        "uniformMaxFill": _rounded(routes.uniform_max_fill),
+        "reason": routes.reason.value,
+    }
+
+
+def moves_json(plan: MovesPlan) -> dict[str, Any]:
+    """The contract of design section 4."""
+    return {
+        "hash": plan.hash,
+        "moves": [
+            {
+                "topic": move.topic,
+                "partition": move.partition,
+                "from": list(move.source),
+                "to": list(move.target),
+                "bytes": move.bytes,
+            }
+            for move in plan.moves
+        ],
+        "bytes": plan.bytes,
+        "lowerBoundBytes": plan.lower_bound_bytes,
+        "deviationBefore": _rounded(plan.deviation_before),
+        "deviationAfter": _rounded(plan.deviation_after),
+        "peakFill": _rounded(plan.peak_fill),
+        "reason": plan.reason.value,
+    }
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 6)
+
+
+def _print_json(value: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(value, indent=2) + "\n")
+
+
+def _finish(planned: bool, reason: Reason, message: str, output: str) -> int:  # noqa: FBT001 - private
+    fine = planned or reason in FINE
+    stream = sys.stdout if fine and output == "table" else sys.stderr
+    stream.write(f"{reason}: {message}\n")
+    return OK if fine else REFUSED
