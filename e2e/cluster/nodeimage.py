@@ -41,7 +41,8 @@ def ensure() -> str:
 
 def built_tag() -> str:
     """The name of the image that is built here, from the content of everything that goes into it."""
-    key = cache.digest([gotools.key(), NODE, HERE / "components.py", Path(__file__), *PACKAGES])
+    root = images.debian_tag("node-root", PACKAGES)
+    key = cache.digest([gotools.key(), NODE, HERE / "components.py", Path(__file__), root])
     return f"evenkeel/kind-node:{gotools.kubernetes_version()}-{key[:8]}"
 
 

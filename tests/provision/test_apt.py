@@ -32,7 +32,7 @@ def test_only_packages_whose_command_is_absent_are_missing() -> None:
 def test_a_user_without_root_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setattr(
-        apt, "find", lambda command: apt.Path("/usr/bin/apt-get") if command == "apt-get" else None
+        apt, "find", lambda command: Path("/usr/bin/apt-get") if command == "apt-get" else None
     )
     with pytest.raises(steps.StepFailed, match="as root: apt-get install absent"):
         apt.ensure({"no-such-command": "absent"})
