@@ -28,6 +28,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "crds": ("evenkeel.cli.crds:main", "control", "print the custom resource definitions"),
     "acl": ("evenkeel.cli.acl:main", "control", "print the rights that each principal needs"),
     "operator": ("evenkeel.controller.main:main", "control", "run the operator"),
+    "uninstall": ("evenkeel.cli.uninstall:main", "control", "remove what the operator made (Helm runs this)"),
     "keeper": ("evenkeel.keeper.main:main", "control", "run the keeper of one Kafka cluster"),
     "producer": ("evenkeel.ingest.main:producer_main", "data", "job: read a source into Kafka"),
     "sealer": ("evenkeel.ingest.main:sealer_main", "data", "job: verify and seal a revision"),
