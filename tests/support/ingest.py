@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -80,14 +80,22 @@ class JournalTopic:
 
 
 class MemoryLog:
-    """A worker's view of a journal; `fault` makes the next append fail before or after it wrote."""
+    """A worker's view of a journal.
+
+    `fault` makes the next append fail before or after it wrote; `before` runs just before the next one:
+    what others do between a worker's look at the journal and its write.
+    """
 
     def __init__(self, topic: JournalTopic) -> None:
         self._topic = topic
         self._next = 0
         self.fault = ""
+        self.before: Callable[[], None] | None = None
 
     def append(self, values: Sequence[bytes]) -> list[int]:
+        before, self.before = self.before, None
+        if before is not None:
+            before()
         fault, self.fault = self.fault, ""
         if fault == "refused":
             raise RetryableError("not written", reason=Reason.BROKERS_UNREACHABLE)
@@ -144,24 +152,26 @@ class DataTopic:
 
 
 class MemoryOutbox:
-    """Messages wait until `take` or `flush`; `fault` decides what becomes of the next one."""
+    """The last two messages stay in flight until `flush`; `fault` decides what becomes of the next report."""
 
     def __init__(self, topic: DataTopic) -> None:
         self._topic = topic
         self.waiting: list[tuple[MessageIdentity, int, bytes]] = []
         self.fault = ""
         self.routes = True
+        self._in_flight = 2
 
     def wait_for_routes(self, plan_offset: int) -> bool:
         del plan_offset
         return self.routes
 
     def send(self, identity: MessageIdentity, span: int, value: bytes) -> None:
+        self._in_flight = 2
         self.waiting.append((identity, span, value))
 
     def take(self) -> list[Acknowledged]:
         taken = []
-        while self.waiting:
+        while len(self.waiting) > self._in_flight:
             identity, span, value = self.waiting.pop(0)
             fault, self.fault = self.fault, ""
             if fault == "late":
@@ -175,7 +185,7 @@ class MemoryOutbox:
         return taken
 
     def flush(self) -> None:
-        pass
+        self._in_flight = 0
 
     def drop(self) -> None:
         self._topic.late.extend((identity, value) for identity, _, value in self.waiting)
