@@ -1,0 +1,217 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from evenkeel.domain.exchange import Policy, Score, TopicRouting
+from evenkeel.domain.snapshot import ClusterSnapshot, Incoming, Topic
+from evenkeel.errors import InputError
+from evenkeel.planning.routing import TopicRoutes, plan_routes
+from evenkeel.reasons import Reason
+from tests.support.snapshots import (
+    GIB,
+    MIB,
+    SHAPES,
+    Shape,
+    broker,
+    cluster,
+    demo_snapshot,
+    generate_snapshot,
+    partitions_of,
+)
+from tests.support.yardstick import Yardstick
+
+RING = [(0, 1), (1, 2), (2, 3), (3, 0)] * 3
+
+
+def route(snapshot: ClusterSnapshot, topic: str = "t", policy: Policy | None = None) -> TopicRoutes:
+    return plan_routes(snapshot, {topic: TopicRouting()}, policy or Policy()).topics[topic]
+
+
+def level_cluster(count: int = 4, fill: float = 0.4, planned: int = 5 * GIB) -> ClusterSnapshot:
+    disks = [broker(i, 100 * GIB, int(fill * 100 * GIB)) for i in range(count)]
+    ring = [(i % count, (i + 1) % count) for i in range(3 * count)]
+    return cluster(disks, partitions_of("t", ring), [Incoming("t", planned_bytes=planned)])
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: f"{shape.brokers}x{shape.partitions}-{shape.seed}")
+def test_generated_layouts_stay_within_a_percent_of_the_capped_optimum(shape: Shape) -> None:
+    snapshot = generate_snapshot(shape)
+    topics = [incoming.topic for incoming in snapshot.incoming]
+    plan = plan_routes(snapshot, {topic: TopicRouting() for topic in topics}, Policy()).topics
+    yardstick = Yardstick(snapshot, {topic: float(plan[topic].steerable_bytes or 0) for topic in topics})
+    optimum = yardstick.optimum()
+    filled = yardstick.fill({topic: plan[topic].weights for topic in topics})
+    assert filled <= optimum + 0.01
+    for topic in topics:
+        routes = plan[topic]
+        assert routes.reason is Reason.ROUTED
+        assert routes.optimal_max_fill == pytest.approx(optimum, abs=1e-5)
+        assert routes.predicted_max_fill == pytest.approx(filled, abs=1e-5)
+        assert sum(routes.weights) == pytest.approx(1.0)
+        assert yardstick.worst_cap(topic, routes.weights) <= 1.002
+
+
+def test_demo_recovers_what_uniform_loses() -> None:
+    routes = route(demo_snapshot(), "clipart")
+    assert routes.predicted_max_fill is not None
+    assert routes.optimal_max_fill is not None
+    assert routes.uniform_max_fill is not None
+    lost = routes.uniform_max_fill - routes.optimal_max_fill
+    assert routes.predicted_max_fill - routes.optimal_max_fill <= 0.005 + 1e-6
+    assert routes.predicted_max_fill - routes.optimal_max_fill <= 0.1 * lost
+    assert routes.uniform_max_fill == pytest.approx(0.727, abs=0.002)
+
+
+def test_a_level_cluster_gets_nearly_equal_weights() -> None:
+    weights = np.array(route(level_cluster()).weights)
+    assert weights * len(weights) == pytest.approx(np.ones(len(weights)), abs=0.02)
+
+
+def test_the_rest_is_levelled_where_one_disk_is_too_full_already() -> None:
+    disks = [broker(0, 100 * GIB, 84 * GIB), *(broker(i, 100 * GIB, (10 + 10 * i) * GIB) for i in (1, 2, 3))]
+    pairs = [(a, b) for a in range(4) for b in range(4) if a != b]
+    snapshot = cluster(disks, partitions_of("t", pairs * 2), [Incoming("t", planned_bytes=40 * GIB)])
+    weights = route(snapshot).weights
+    share = {b: sum(w for w, pair in zip(weights, pairs * 2, strict=True) if b in pair) for b in range(4)}
+    assert share[0] < 0.1
+    assert share[1] > share[2] > share[3]
+
+
+def test_unplanned_inflow_has_a_floor_against_one_broker_taking_all() -> None:
+    disks = [broker(i, 100 * GIB, size * GIB) for i, size in enumerate((10, 50, 50, 60))]
+    snapshot = cluster(disks, partitions_of("t", RING), [Incoming("t", bytes_per_second=1.0)])
+    weights = route(snapshot).weights
+    leads = [sum(w for w, pair in zip(weights, RING, strict=True) if pair[0] == b) for b in range(4)]
+    assert max(leads) <= 0.5 * 1.002
+    assert min(leads) > 0.02
+
+
+def test_two_topics_do_not_both_discover_the_same_empty_broker() -> None:
+    disks = [broker(i, 100 * GIB, size * GIB) for i, size in enumerate((50, 50, 50, 20))]
+    parts = (*partitions_of("a", RING), *partitions_of("b", RING))
+    flows = [Incoming("a", planned_bytes=25 * GIB), Incoming("b", planned_bytes=25 * GIB)]
+    snapshot = cluster(disks, parts, flows)
+    routing = {"a": TopicRouting(), "b": TopicRouting()}
+    both = plan_routes(snapshot, routing, Policy()).topics["a"]
+    assert both.predicted_max_fill is not None
+    assert both.optimal_max_fill is not None
+    assert both.predicted_max_fill <= both.optimal_max_fill + 0.0051
+
+
+def test_unsteered_inflow_of_other_topics_counts_as_used() -> None:
+    disks = [broker(i, 100 * GIB, 40 * GIB) for i in range(4)]
+    parts = (*partitions_of("t", RING), *partitions_of("java", [(0, 1)] * 4))
+    flows = [Incoming("t", planned_bytes=10 * GIB), Incoming("java", planned_bytes=20 * GIB)]
+    weights = route(cluster(disks, parts, flows)).weights
+    on_0_1 = sum(w for w, pair in zip(weights, RING, strict=True) if set(pair) == {0, 1})
+    on_2_3 = sum(w for w, pair in zip(weights, RING, strict=True) if set(pair) == {2, 3})
+    assert on_2_3 > 4 * on_0_1
+
+
+def test_brokers_that_share_a_volume_are_one_row() -> None:
+    disks = [broker(i, 100 * GIB, 40 * GIB, volume="v" if i < 2 else None) for i in range(4)]
+    snapshot = cluster(disks, partitions_of("t", RING), [Incoming("t", planned_bytes=20 * GIB)])
+    weights = route(snapshot).weights
+    on_shared = sum(w * sum(b < 2 for b in pair) for w, pair in zip(weights, RING, strict=True))
+    assert on_shared < 0.8
+
+
+def test_leaderless_and_stopped_partitions_get_nothing() -> None:
+    disks = [broker(i, 100 * GIB, size * GIB) for i, size in enumerate((90, 40, 40, 40))]
+    parts = list(partitions_of("t", RING))
+    parts[1] = replace(parts[1], leader=None)
+    routes = route(cluster(disks, parts, [Incoming("t", planned_bytes=GIB)]))
+    touching = {i for i, pair in enumerate(RING) if 0 in pair}
+    assert set(routes.stop) == touching
+    assert all(routes.weights[i] == 0 for i in touching | {1})
+    assert all(routes.weights[i] > 0 for i in set(range(12)) - touching - {1})
+
+
+def test_stop_gives_way_where_nothing_else_has_a_leader() -> None:
+    disks = [broker(i, 100 * GIB, 90 * GIB) for i in range(4)]
+    routes = route(cluster(disks, partitions_of("t", RING), [Incoming("t", planned_bytes=GIB)]))
+    assert routes.active
+    assert len(routes.stop) == 12
+    assert min(routes.weights) > 0
+
+
+def test_impossible_caps_are_relaxed_and_it_is_said() -> None:
+    star = [(0, 1), (0, 2), (0, 3)] * 4
+    parts = partitions_of("t", star)
+    disks = [broker(i, 100 * GIB, 10 * GIB) for i in range(4)]
+    routes = route(cluster(disks, parts, [Incoming("t", planned_bytes=GIB)]))
+    assert routes.reason is Reason.CAPS_RELAXED
+    assert "factor 2.00" in routes.message
+    assert sum(routes.weights) == pytest.approx(1.0)
+
+
+def test_an_absent_broker_does_not_stop_routing() -> None:
+    disks = [*(broker(i, 100 * GIB, 30 * GIB) for i in range(3)), broker(3, None, None, online=False)]
+    routes = route(cluster(disks, partitions_of("t", RING), [Incoming("t", planned_bytes=GIB)]))
+    assert routes.active
+
+
+def test_budget_covers_the_plan_and_one_percent_more() -> None:
+    routes = route(level_cluster(planned=5 * GIB))
+    assert routes.budget_bytes is not None
+    # 1 % of 100 GiB on the volume that gets most, about half of what is written (RF 2 on 4 brokers).
+    assert routes.budget_bytes == pytest.approx(5 * GIB + 2 * GIB, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"partitions": ()}, Reason.TOPIC_MISSING),
+        ({"topics": (Topic("t", internal=True),)}, Reason.INTERNAL_TOPIC),
+        ({"topics": (Topic("t", cleanup_policy="compact,delete"),)}, Reason.COMPACTED),
+        ({"incoming": ()}, Reason.NO_INFLOW_KNOWN),
+        ({"incoming": (Incoming("t"),)}, Reason.NO_INFLOW_KNOWN),
+        ({"incoming": (Incoming("t", planned_bytes=1, steered_percent=0),)}, Reason.NOT_STEERED),
+        ({"partitions": partitions_of("t", [(0, 1, 2, 3)] * 6)}, Reason.REPLICATED_EVERYWHERE),
+        ({"partitions": partitions_of("t", [(0, 1)] * 6)}, Reason.NOTHING_TO_DO),
+        ({"partitions": partitions_of("t", RING)[1:]}, Reason.SNAPSHOT_INCOMPLETE),
+        ({"partitions": tuple(replace(p, leader=None) for p in partitions_of("t", RING))}, Reason.NO_LEADERS),
+        ({"brokers": (*level_cluster().brokers[1:], broker(0, 100, None))}, Reason.SNAPSHOT_INCOMPLETE),
+        ({"brokers": (*level_cluster().brokers[1:], broker(0, None, None))}, Reason.SNAPSHOT_INCOMPLETE),
+    ],
+)
+def test_refusals_have_a_typed_reason(change: dict[str, object], reason: Reason) -> None:
+    routes = route(replace(level_cluster(), **change))  # type: ignore[arg-type]
+    assert not routes.active
+    assert routes.reason is reason
+    assert "topic t" in routes.message
+    assert routes.weights == ()
+    assert routes.predicted_max_fill is None
+
+
+@pytest.mark.parametrize(
+    ("score", "reason"),
+    [
+        (Score("Moon"), Reason.INVALID_SPEC),
+        (Score("Storage", -1), Reason.INVALID_SPEC),
+        (Score("Storage", 0), Reason.DISABLED),
+    ],
+)
+def test_scores_that_cannot_be_used(score: Score, reason: Reason) -> None:
+    plan = plan_routes(level_cluster(), {"t": TopicRouting(scores=(score,))}, Policy())
+    assert plan.topics["t"].reason is reason
+
+
+def test_a_refused_topic_does_not_hinder_the_others() -> None:
+    plan = plan_routes(level_cluster(), {"gone": TopicRouting(), "t": TopicRouting()}, Policy())
+    assert not plan.topics["gone"].active
+    assert plan.topics["t"].active
+
+
+def test_impossible_sizes_are_named() -> None:
+    snapshot = cluster([broker(0, 10, -5)], partitions_of("t", [(0,)]))
+    with pytest.raises(InputError, match=r"snapshot\.brokers\[0\]\.logDirs\[0\]\.usableBytes.*not 15"):
+        route(snapshot)
+
+
+def test_the_same_snapshot_gives_the_same_plan() -> None:
+    snapshot = demo_snapshot(200 * MIB)
+    assert route(snapshot, "clipart") == route(snapshot, "clipart")
