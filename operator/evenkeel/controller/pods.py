@@ -97,7 +97,6 @@ def _build_container(shape: PodShape) -> dict[str, Any]:
         "name": shape.component,
         "image": shape.image,
         "imagePullPolicy": shape.pull_policy,
-        "command": ["evenkeel"],
         "args": list(shape.arguments),
         "env": [{"name": name, "value": value} for name, value in sorted(shape.environment.items())],
         "resources": build_resources(shape.size, shape.defaults.resources),

@@ -81,8 +81,8 @@ def is_gone(given: TopicInput) -> bool:
         return False
     name = given.topic.spec.topic_name
     asked = any(one.owner_uid == given.topic.metadata.uid for one in told.deletions)
-    exists = any(one.name == name and one.exists for one in report.topics)
-    return asked and report.measured and not exists and _fault(report, name) is None
+    gone = any(one.name == name and not one.exists for one in report.topics)
+    return asked and report.measured and gone
 
 
 def _patch_finalizer(given: TopicInput, wanted: bool) -> Patch:  # noqa: FBT001 - private

@@ -152,7 +152,9 @@ def _volumes(snapshot: ClusterSnapshot, last: Report) -> tuple[VolumeReport, ...
 
 def _topics(desired: Desired, facts: Facts, last: Report) -> tuple[TopicReport, ...]:
     before = {topic.name: topic for topic in last.topics}
-    return tuple(_topic(topic.name, facts, before.get(topic.name)) for topic in desired.topics)
+    # Deletions too: the operator lets their owners go once they are said not to exist.
+    names = [*(topic.name for topic in desired.topics), *(deletion.topic for deletion in desired.deletions)]
+    return tuple(_topic(name, facts, before.get(name)) for name in dict.fromkeys(names))
 
 
 def _topic(name: str, facts: Facts, before: TopicReport | None) -> TopicReport:
