@@ -244,6 +244,8 @@ class ApiServer:
             f"--service-account-signing-key-file={self._key}",
             f"--token-auth-file={self._workspace.path / 'tokens.csv'}",
             "--authorization-mode=RBAC",
+            # As every real cluster has it; admission policies decide which pods may be.
+            "--allow-privileged=true",
             "--service-cluster-ip-range=10.0.0.0/24",
             # It would demand a service account of every pod, which only the controller manager makes.
             "--disable-admission-plugins=ServiceAccount",
