@@ -39,7 +39,7 @@ def digest(parts: Iterable[Path | str]) -> str:
 def entry(kind: str, key: str, build: Callable[[Path], None]) -> Path:
     """The directory `root()/kind/key`, built by `build(empty directory)` if it is not there.
 
-    Older keys of the same kind stay; `prune` removes them.
+    Older keys of the same kind stay; nothing removes them.
     """
     final = root() / kind / key
     if final.is_dir():
