@@ -40,7 +40,7 @@ async def test_a_lookup_travels(store: Store, tmp_path: Path) -> None:
 async def test_mounts_travel(store: Store, tmp_path: Path) -> None:
     key = RevisionKey(UID, "0" * 64)
     await local.CacheSocket(tmp_path / "cache.sock").put_mounts(local.Mounted((key,)))
-    assert store._mounted == {key}
+    assert store._mounted == frozenset({key})
 
 
 async def test_only_the_owner_and_root_may_connect(store: Store, tmp_path: Path) -> None:

@@ -37,7 +37,9 @@ class Cache(Protocol):
 class Source(Protocol):
     """What the loader needs of Kafka; `RevisionSource`."""
 
-    stored: bytes
+    @property
+    def stored(self) -> bytes:
+        """The content manifest as it is stored."""
 
     def order(self, missing: set[int]) -> list[Shard]:
         """The missing shards, in the order to send them."""

@@ -26,6 +26,7 @@ log = logging.getLogger(__name__)
 
 def main(arguments: list[str]) -> int:
     """Load what `EVENKEEL_JOB` says -> 0, or 1 with a termination message."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     if arguments:
         log.error("evenkeel loader takes no arguments, its JobSpec is in %s", names.JOB_VARIABLE)
         return 2

@@ -43,6 +43,7 @@ def cache_main(arguments: list[str]) -> int:
     parser.add_argument("--health-port", type=int, default=names.METRICS_PORT, help="probes and metrics")
     parser.add_argument("--scrub-seconds", type=float, default=SCRUB_SECONDS, help="pause between two scrubs")
     options = parser.parse_args(arguments)
+    _configure_log()
     for name in ("node", "address"):
         if not getattr(options, name):
             parser.error(f"--{name} is required")
@@ -63,6 +64,7 @@ def mounter_main(arguments: list[str]) -> int:
     registry = Path(f"/registration/{names.CSI_DRIVER}-reg.sock")
     parser.add_argument("--registration", type=Path, default=registry, help="the registration socket, here")
     options = parser.parse_args(arguments)
+    _configure_log()
     if not options.node:
         parser.error("--node is required")
     try:
@@ -85,6 +87,10 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--node", default=os.environ.get("NODE_NAME", ""), help="the node's name [NODE_NAME]")
     parser.add_argument("--store", type=Path, default=STORE, help="folder of the revisions")
     parser.add_argument("--socket", type=Path, default=SOCKET, help="between cache and mounter")
+
+
+def _configure_log() -> None:
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
 
 
 def _run(work: Coroutine[Any, Any, int]) -> int:
