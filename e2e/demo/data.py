@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import sys
 import tempfile
 from pathlib import Path
-
-import numpy as np
-from PIL import Image
-from sklearn.datasets import load_digits
 
 from scripts.provision import cache, steps
 
@@ -40,7 +37,7 @@ def count_files(folder: Path) -> int:
 
 def _unpack_clipart(target: Path) -> None:
     with steps.step("clip art"), tempfile.TemporaryDirectory(dir=target.parent) as folder:
-        steps.run(["apt-get", "download", "-qq", CLIPART_PACKAGE], cwd=Path(folder))
+        _download(Path(folder))
         (package,) = Path(folder).glob("*.deb")
         steps.run(["dpkg", "-x", package, Path(folder) / "root"])
         source = Path(folder) / "root" / CLIPART_ROOT
@@ -53,7 +50,23 @@ def _unpack_clipart(target: Path) -> None:
             shutil.move(path, target / category / "-".join(rest))
 
 
+def _download(folder: Path) -> None:
+    command = ["apt-get", "download", "-qq", CLIPART_PACKAGE]
+    try:
+        steps.run(command, cwd=folder)
+    except steps.StepFailed:
+        # A fresh machine has no lists of packages yet; without root nothing can be done about it.
+        with contextlib.suppress(steps.StepFailed), cache.locked("apt"):
+            steps.run(["apt-get", "-qq", "update"])
+        steps.run(command, cwd=folder)
+
+
 def _write_digits(target: Path) -> None:
+    # Only here: everything else of this file runs before the project's packages are installed.
+    import numpy as np
+    from PIL import Image
+    from sklearn.datasets import load_digits
+
     with steps.step("digits"):
         digits = load_digits()
         for index, (pixels, label) in enumerate(zip(digits.images, digits.target, strict=True)):

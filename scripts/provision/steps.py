@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from scripts.provision import cache
@@ -20,6 +22,21 @@ class StepFailed(RuntimeError):  # noqa: N818 - what happened, as in TimeoutExpi
     """A command of a step ended with an error; the message carries the end of its output."""
 
 
+@dataclass(frozen=True)
+class Finished:
+    """A step that ended well."""
+
+    title: str
+    seconds: float
+
+
+finished: list[Finished] = []
+"""Steps of this process that ended well, in the order of their ends."""
+_running: set[subprocess.Popen[bytes]] = set()
+_starting = threading.Lock()
+_stopped = threading.Event()
+
+
 @contextlib.contextmanager
 def step(title: str) -> Iterator[None]:
     """Print `title` and how long the body took, also when it fails."""
@@ -29,7 +46,11 @@ def step(title: str) -> Iterator[None]:
         yield
         outcome = "ok"
     finally:
-        say(f"{title:<58} {outcome:>6} {time.monotonic() - began:7.1f} s")
+        seconds = time.monotonic() - began
+        if outcome == "ok":
+            finished.append(Finished(title, seconds))
+        if not _stopped.is_set():
+            say(f"{title:<58} {outcome:>6} {seconds:7.1f} s")
 
 
 def say(text: str) -> None:
@@ -55,22 +76,47 @@ def run(
     """
     words = [str(word) for word in command]
     try:
-        done = subprocess.run(
-            words,
-            cwd=cwd,
-            env={**os.environ, **(env or {})},
-            input=stdin if stdin is not None else b"",
-            capture_output=True,
-            timeout=timeout,
-            check=False,
-        )
+        process, output, errors = _communicate(words, cwd, {**os.environ, **(env or {})}, stdin or b"", timeout)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise StepFailed(f"{words[0]}: {error}") from error
-    _log(words, done.stdout + done.stderr)
-    if done.returncode != 0:
-        tail = (done.stdout + done.stderr).decode(errors="replace").strip()[-2000:]
-        raise StepFailed(f"{' '.join(words)}: exit {done.returncode}\n{tail}")
-    return done.stdout.decode(errors="replace")
+    _log(words, output + errors)
+    if process.returncode != 0:
+        tail = (output + errors).decode(errors="replace").strip()[-2000:]
+        raise StepFailed(f"{' '.join(words)}: exit {process.returncode}\n{tail}")
+    return output.decode(errors="replace")
+
+
+def stop(number: int = signal.SIGINT) -> None:
+    """Send a signal to every command that `run` has under way, in whatever thread, and let no other one start."""
+    with _starting:
+        _stopped.set()
+        under_way = list(_running)
+    for process in under_way:
+        process.send_signal(number)
+
+
+def _communicate(
+    words: list[str], cwd: Path | None, env: Mapping[str, str], stdin: bytes, timeout: float | None
+) -> tuple[subprocess.Popen[bytes], bytes, bytes]:
+    pipe = subprocess.PIPE
+    with _starting:
+        if _stopped.is_set():
+            raise StepFailed(f"{words[0]}: not started, we are stopping")
+        process = subprocess.Popen(words, cwd=cwd, env=env, stdin=pipe, stdout=pipe, stderr=pipe)
+        _running.add(process)
+    try:
+        output, errors = process.communicate(stdin, timeout)
+    except BaseException:
+        process.kill()
+        process.wait()  # not communicate(): a grandchild may keep the pipes open
+        for stream in (process.stdin, process.stdout, process.stderr):
+            if stream is not None:
+                with contextlib.suppress(OSError):
+                    stream.close()
+        raise
+    finally:
+        _running.discard(process)
+    return process, output, errors
 
 
 def _log(words: Sequence[str], output: bytes) -> None:
