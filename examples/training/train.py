@@ -77,7 +77,7 @@ def train(dataset: Dataset, rank: int, epochs: int, rate: float) -> dict[str, in
     count, total = 0, hashlib.sha256()
     for batch in dataset.batches(epochs):
         names, inputs, labels = decode(batch)
-        model = model or Softmax(inputs.shape[1], classes=int(dataset_classes(dataset)), rate=rate)
+        model = model or Softmax(inputs.shape[1], classes=len(dataset.class_names), rate=rate)
         out = np.array([is_held_out(name) for name in names], dtype=bool)
         held.update({names[i]: (inputs[i], int(labels[i])) for i in np.flatnonzero(out)})
         model.fit(inputs[~out], labels[~out], batch.scale)
@@ -91,11 +91,6 @@ def train(dataset: Dataset, rank: int, epochs: int, rate: float) -> dict[str, in
         examples, answers = zip(*held.values(), strict=True)
         accuracy = model.score(np.stack(examples), np.array(answers))
     return {"records": count, "ledgerDigest": total.hexdigest(), "heldOut": len(held), "accuracy": accuracy}
-
-
-def dataset_classes(dataset: Dataset) -> int:
-    """Number of classes, from the metadata that the ingest wrote into the schema."""
-    return len(dataset.class_names)
 
 
 def decode(batch: Batch) -> tuple[list[str], Floats, Integers]:

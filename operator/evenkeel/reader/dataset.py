@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -99,6 +100,18 @@ class Dataset:
     def manifest(self) -> Manifest:
         """Content of the revision."""
         return self._revision.manifest
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Columns of every batch."""
+        return self._revision.schema
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """Names of the classes that `label` numbers; empty where the source had none."""
+        stored = (self.schema.metadata or {}).get(b"huggingface", b"{}")
+        features = json.loads(stored).get("info", {}).get("features", {})
+        return tuple(features.get("label", {}).get("names", ()))
 
     def __len__(self) -> int:
         """Live records of the revision: what all ranks together see in an epoch."""

@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 from evenkeel.domain.revision import Manifest, Shard
 from evenkeel.errors import DataError, InputError
 from evenkeel.format.manifest import decode_manifest, manifest_digest
-from evenkeel.format.shards import shard_name
+from evenkeel.format.shards import MANIFEST_NAME, shard_name
 from evenkeel.reasons import Reason
 
-MANIFEST = "manifest.json"
 READ_BYTES = 4 * 1024 * 1024
 
 
@@ -34,7 +33,7 @@ class LocalRevision:
 
     def __init__(self, path: Path, digest: str | None = None) -> None:
         try:
-            stored = (path / MANIFEST).read_bytes()
+            stored = (path / MANIFEST_NAME).read_bytes()
         except OSError as error:
             message = f"path {path} holds no revision: {error.strerror}"
             raise InputError(message, reason=Reason.DATASET_NOT_FOUND) from error
@@ -44,6 +43,7 @@ class LocalRevision:
         self.live: tuple[int, ...] = tuple(
             shard.records - _count_deleted(shard) for shard in self.manifest.shards
         )
+        self.schema: pa.Schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(self.manifest.schema)))
         self._tables: dict[int, pa.Table] = {}
         self._rows: dict[int, NDArray[np.int64]] = {}
 
