@@ -36,7 +36,9 @@ def level_cluster(count: int = 4, fill: float = 0.4, planned: int = 5 * GIB) -> 
     return cluster(disks, partitions_of("t", ring), [Incoming("t", planned_bytes=planned)])
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: f"{shape.brokers}x{shape.partitions}-{shape.seed}")
+@pytest.mark.parametrize(
+    "shape", SHAPES, ids=lambda shape: f"{shape.brokers}x{shape.partitions}-{shape.seed}"
+)
 def test_generated_layouts_stay_within_a_percent_of_the_capped_optimum(shape: Shape) -> None:
     snapshot = generate_snapshot(shape)
     topics = [incoming.topic for incoming in snapshot.incoming]

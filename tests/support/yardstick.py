@@ -107,8 +107,8 @@ class Yardstick:
             limits[row] = self.fair[one]
             limits[row + 1] = self.fair[one] * len(self.partitions[topic][0].replicas)
         for column, (topic, partition) in enumerate(columns):
-            for name in self.places(partition):
-                entries.append((row_of[name], column, self.steerable[topic] / self.total[name]))
+            load = self.steerable[topic]
+            entries += [(row_of[name], column, load / self.total[name]) for name in self.places(partition)]
             assert partition.leader is not None
             entries.append((cap_row[topic, partition.leader], column, 1.0))
             entries += [(cap_row[topic, one] + 1, column, 1.0) for one in partition.replicas]

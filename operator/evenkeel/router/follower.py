@@ -46,7 +46,7 @@ class Follower(threading.Thread):
         self._heartbeats: PlainProducer | None = None
         self._due: dict[str, float] = {}
 
-    def stop(self, timeout: float = 2.0) -> None:
+    def stop(self, timeout: float = 1.0) -> None:
         """End the thread; waits at most `timeout` seconds for it."""
         self._ended.set()
         if self.is_alive() and threading.current_thread() is not self:
@@ -105,7 +105,7 @@ class Follower(threading.Thread):
         if value is None:
             self._state.store.withdraw(topic)
             return True
-        if topic not in self._leaders:
+        if topic not in self._leaders and self._is_due(f"leaders of {topic}", time.monotonic(), LEADERS_SECONDS):
             self._ask_leaders(consumer, (topic,))
         led = self._leaders.get(topic)
         return self._state.store.accept(topic, value, len(led) if led else None) is not None

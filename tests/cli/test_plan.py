@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evenkeel.cli.plan import main
+from evenkeel.domain import codec
+from evenkeel.domain.snapshot import Topic
+from evenkeel.errors import InputError
+from tests.support.snapshots import cluster, demo_snapshot
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = str(ROOT / "examples/snapshots/four-brokers.json")
+GOLDEN = ROOT / "tests/data/plan"
+
+
+def run_json(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, Any]:
+    code = main([*words, "-o", "json"])
+    return code, json.loads(capsys.readouterr().out)
+
+
+def assert_close(found: Any, golden: Any) -> None:
+    """Equal up to the last digits of numbers, which differ between builds of the solver."""
+    if isinstance(golden, dict):
+        assert list(found) == list(golden)
+        for key, value in golden.items():
+            assert_close(found[key], value)
+    elif isinstance(golden, float):
+        assert found == pytest.approx(golden, rel=0.01, abs=1e-4)
+    else:
+        assert found == golden
+
+
+def test_routes_of_the_example(capsys: pytest.CaptureFixture[str]) -> None:
+    code, found = run_json(capsys, "routes", "--snapshot", EXAMPLE, "--topic", "clipart")
+    assert code == 0
+    assert_close(found, json.loads((GOLDEN / "four-brokers.routes.json").read_text()))
+
+
+def test_moves_of_the_example(capsys: pytest.CaptureFixture[str]) -> None:
+    code, found = run_json(capsys, "moves", "--snapshot", EXAMPLE)
+    assert code == 0
+    assert_close(found, json.loads((GOLDEN / "four-brokers.moves.json").read_text()))
+
+
+def test_the_example_is_the_demo() -> None:
+    snapshot = codec.loads(type(demo_snapshot()), Path(EXAMPLE).read_text())
+    assert snapshot.brokers == demo_snapshot().brokers
+    assert snapshot.incoming == demo_snapshot().incoming
+
+
+def test_a_refused_topic_gives_code_3_and_says_why(capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["routes", "--snapshot", EXAMPLE, "--topic", "ballast", "-o", "json"])
+    shown = capsys.readouterr()
+    assert code == 3
+    assert json.loads(shown.out)["reason"] == "NoInflowKnown"
+    assert json.loads(shown.out)["weights"] == {}
+    assert "nothing is known of what will be written" in shown.err
+
+
+def test_tables_are_for_people(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["routes", "--snapshot", EXAMPLE, "--topic", "clipart"]) == 0
+    assert "the fullest volume is expected at 61.3%" in capsys.readouterr().out
+    assert main(["moves", "--snapshot", EXAMPLE]) == 0
+    assert "MovesPlanned" in capsys.readouterr().out
+
+
+def test_nothing_to_move_is_fine(capsys: pytest.CaptureFixture[str]) -> None:
+    code, found = run_json(capsys, "moves", "--snapshot", EXAMPLE, "--max-deviation-percent", "90")
+    assert code == 0
+    assert found["reason"] == "BelowThreshold"
+    assert found["moves"] == []
+
+
+def test_the_policy_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    policy = tmp_path / "policy.json"
+    policy.write_text('{"excludeTopics": ["ballast"]}')
+    code, found = run_json(capsys, "moves", "--snapshot", EXAMPLE, "--policy", str(policy))
+    assert code == 3
+    assert found["reason"] == "NoFeasibleMove"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "not valid JSON"),
+        ("{", "not valid JSON"),
+        ("[]", "must be an object"),
+        ('{"brokers": [], "partitions": []}', r"ClusterSnapshot\.incoming: required"),
+        ('{"brokers": [{"id": "a"}], "partitions": [], "incoming": []}', r"brokers\[0\]\.id: must be int"),
+        ('{"brokers": [], "partitions": [], "incoming": []}', "snapshot.brokers: must name at least one"),
+        (
+            '{"schemaVersion": 9, "brokers": [], "partitions": [], "incoming": []}',
+            "schemaVersion: must be 1, not 9",
+        ),
+    ],
+)
+def test_bad_snapshots_name_the_field(text: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "snapshot.json"
+    path.write_text(text)
+    with pytest.raises(InputError, match=message):
+        main(["routes", "--snapshot", str(path), "--topic", "t"])
+
+
+def test_bad_policies_name_the_field(tmp_path: Path) -> None:
+    path = tmp_path / "policy.json"
+    path.write_text('{"maxFill": 3}')
+    with pytest.raises(InputError, match=r"maxFill: unknown; known are enterPercent, .*maxFillPercent"):
+        main(["moves", "--snapshot", EXAMPLE, "--policy", str(path)])
+
+
+def test_a_missing_file_and_a_bad_percentage_are_named() -> None:
+    with pytest.raises(InputError, match="nowhere"):
+        main(["moves", "--snapshot", "/nowhere"])
+    with pytest.raises(InputError, match="--max-deviation-percent: must be between 0 and 100, not -1"):
+        main(["moves", "--snapshot", EXAMPLE, "--max-deviation-percent", "-1"])
+
+
+def test_a_compacted_topic_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    demo = demo_snapshot()
+    path = tmp_path / "snapshot.json"
+    topics = [Topic("clipart", cleanup_policy="compact")]
+    path.write_text(codec.dumps(cluster(demo.brokers, demo.partitions, demo.incoming, topics)))
+    code, found = run_json(capsys, "routes", "--snapshot", str(path), "--topic", "clipart")
+    assert (code, found["reason"]) == (3, "Compacted")

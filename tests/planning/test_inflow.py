@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from evenkeel.domain.exchange import TopicRouting
+from evenkeel.domain.snapshot import ClusterSnapshot, Incoming, Topic
+from evenkeel.planning.inflow import apply_floor, base_bytes, gather_inflow
+from evenkeel.planning.space import build_space
+from tests.support.snapshots import broker, cluster, partitions_of
+
+HOUR = TopicRouting(horizon_seconds=3600)
+
+
+def snapshot(*incoming: Incoming, topic: Topic | None = None) -> ClusterSnapshot:
+    disks = [broker(i, 1_000_000, 100_000) for i in range(3)]
+    parts = partitions_of("t", [(0, 1), (1, 2), (2, 0)], [1000, 1000, 1000])
+    return cluster(disks, parts, incoming, [topic] if topic else [])
+
+
+@pytest.mark.parametrize(
+    ("incoming", "topic", "steerable", "unsteered"),
+    [
+        (Incoming("t", planned_bytes=500), None, 500, 0),
+        (Incoming("t", planned_bytes=500, bytes_per_second=9.0), None, 500, 0),
+        (Incoming("t", bytes_per_second=1.0), None, 3600, 0),
+        (Incoming("t", bytes_per_second=1.0, steered_percent=25), None, 900, 2700),
+        (Incoming("t", bytes_per_second=1.0), Topic("t", retention_ms=36_000_000), 18_000, 0),
+        (Incoming("t", bytes_per_second=1.0), Topic("t", retention_ms=600_000), 600, 0),
+        (Incoming("t", bytes_per_second=1.0), Topic("t", retention_ms=-1), 3600, 0),
+        (Incoming("t", bytes_per_second=1.0), Topic("t", retention_bytes=100), 300, 0),
+    ],
+)
+def test_expected_bytes(incoming: Incoming, topic: Topic | None, steerable: float, unsteered: float) -> None:
+    found = gather_inflow(snapshot(incoming, topic=topic), {"t": HOUR})["t"]
+    assert (found.steerable, found.unsteered) == (steerable, unsteered)
+
+
+def test_unknown_inflow_is_not_guessed() -> None:
+    assert gather_inflow(snapshot(Incoming("t")), {"t": HOUR}) == {}
+
+
+def base(one: ClusterSnapshot, *, routed: bool = True) -> list[float]:
+    inflow = gather_inflow(one, {"t": HOUR} if routed else {})
+    return base_bytes(one, build_space(one), inflow).tolist()
+
+
+def test_topics_that_are_not_routed_are_all_unsteered() -> None:
+    one = snapshot(Incoming("t", planned_bytes=3000))
+    assert base(one) == [100_000] * 3
+    assert base(one, routed=False) == [102_000] * 3
+
+
+def test_unsteered_inflow_goes_where_it_was_seen() -> None:
+    one = snapshot(Incoming("t", planned_bytes=3000))
+    seen = [
+        replace(p, bytes_per_second=rate) for p, rate in zip(one.partitions, (2.0, 1.0, 0.0), strict=True)
+    ]
+    assert base(replace(one, partitions=tuple(seen)), routed=False) == [102_000, 103_000, 101_000]
+
+
+def test_expiring_bytes_leave_every_replica() -> None:
+    one = snapshot()
+    parts = (replace(one.partitions[0], expiring_bytes=400), *one.partitions[1:])
+    assert base(replace(one, partitions=parts)) == [99_600, 99_600, 100_000]
+
+
+@pytest.mark.parametrize(("adding_bytes", "expected"), [(None, 900), (700, 700)])
+def test_bytes_still_inbound_by_moves_count(adding_bytes: int | None, expected: int) -> None:
+    one = snapshot()
+    moving = replace(
+        one.partitions[0],
+        replicas=(0, 1, 2),
+        adding=(2,),
+        replica_bytes={0: 1000, 1: 1000, 2: 100},
+        adding_bytes=adding_bytes,
+    )
+    assert base(replace(one, partitions=(moving, *one.partitions[1:]))) == [
+        100_000,
+        100_000,
+        100_000 + expected,
+    ]
+
+
+def test_the_floor_holds_for_unplanned_topics_together() -> None:
+    one = snapshot(Incoming("t", bytes_per_second=0.01))
+    inflow = gather_inflow(one, {"t": HOUR})
+    capacity = np.array([1000.0, 1000.0])
+    uneven = np.array([600.0, 200.0])
+    assert apply_floor(inflow, ("t",), uneven, capacity) == {"t": pytest.approx(3 * 0.2 * 2000)}
+
+
+def test_planned_bytes_have_no_floor() -> None:
+    inflow = gather_inflow(snapshot(Incoming("t", planned_bytes=50)), {"t": HOUR})
+    uneven = np.array([600.0, 200.0])
+    assert apply_floor(inflow, ("t",), uneven, np.array([1000.0, 1000.0])) == {"t": 50.0}

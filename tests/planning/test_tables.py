@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evenkeel.domain.exchange import Policy, TopicRouting
+from evenkeel.domain.table import WEIGHT_SCALE, RouteTable
+from evenkeel.errors import InputError
+from evenkeel.planning.routing import plan_routes
+from evenkeel.planning.tables import build_table, round_weights, should_publish
+from tests.support.snapshots import demo_snapshot
+
+PLAN = plan_routes(
+    demo_snapshot(), {"clipart": TopicRouting(stale_after_seconds=60), "x": TopicRouting()}, Policy()
+)
+
+
+@given(st.lists(st.floats(1e-6, 1), min_size=1, max_size=300))
+def test_rounded_weights_sum_exactly_and_are_within_one(shares: list[float]) -> None:
+    weights = round_weights(tuple(shares))
+    assert sum(weights) == WEIGHT_SCALE
+    for weight, share in zip(weights, shares, strict=True):
+        assert abs(weight - share / sum(shares) * WEIGHT_SCALE) <= 1 + 1e-6
+
+
+def test_a_table_carries_the_plan() -> None:
+    table = build_table(PLAN, "clipart", owner_epoch=3, epoch=7, taken_at_ms=5, plan_offset=2)
+    assert (table.owner_epoch, table.epoch, table.taken_at_ms, table.plan_offset) == (3, 7, 5, 2)
+    assert table.valid_ms == 60_000
+    assert sum(table.weights) == WEIGHT_SCALE
+    assert table.budget_bytes == PLAN.topics["clipart"].budget_bytes
+
+
+@pytest.mark.parametrize("topic", ["x", "never-asked"])
+def test_a_topic_that_is_not_routed_has_no_table(topic: str) -> None:
+    with pytest.raises(InputError, match=topic):
+        build_table(PLAN, topic, 1, 1, 0)
+
+
+BASE = RouteTable("t", 1, 1, 0, (250_000,) * 4)
+
+
+@pytest.mark.parametrize(
+    ("changes", "remaining", "published"),
+    [
+        ({}, None, False),
+        ({"weights": (260_000, 240_000, 250_000, 250_000)}, None, False),
+        ({"weights": (263_000, 237_000, 250_000, 250_000)}, None, True),
+        ({"weights": (500_000, 0, 250_000, 250_000)}, 0.04, False),
+        ({"weights": (500_000, 0, 250_000, 250_000)}, 0.06, True),
+        ({"stop": (1,)}, 0.04, True),
+        ({"plan_offset": 9}, None, True),
+        ({"owner_epoch": 2}, None, True),
+        ({"taken_at_ms": 119_999}, None, False),
+        ({"taken_at_ms": 120_000}, None, True),
+        ({"weights": (500_000, 500_000)}, None, True),
+    ],
+)
+def test_only_news_and_heartbeats_are_published(
+    changes: dict[str, object], remaining: float | None, *, published: bool
+) -> None:
+    table = replace(BASE, epoch=2, **changes)  # type: ignore[arg-type]
+    assert should_publish(BASE, table, remaining_share=remaining) is published
+
+
+def test_the_first_table_is_published() -> None:
+    assert should_publish(None, BASE)

@@ -1,0 +1,158 @@
+"""The whole Producer against librdkafka's own mock brokers, which live in this process."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import confluent_kafka
+import pytest
+
+from evenkeel.domain import codec
+from evenkeel.domain.heartbeat import RouteMode
+from evenkeel.domain.table import RouteTable
+from evenkeel.names import ROUTES_TOPIC
+from evenkeel.router import Producer
+
+KIB = 1024
+
+
+class Mock:
+    """Three mock brokers; topics have four partitions as soon as somebody writes to them."""
+
+    def __init__(self) -> None:
+        self.plain = confluent_kafka.Producer(
+            {"test.mock.num.brokers": 3, "bootstrap.servers": "mock", "log_level": 0}
+        )
+        brokers = self.plain.list_topics(timeout=10).brokers.values()
+        self.bootstrap = ",".join(f"127.0.0.1:{one.port}" for one in brokers if one.port > 0)
+        self.epoch = 0
+        self.write(ROUTES_TOPIC, b"{}", "nobody")
+
+    def write(self, topic: str, value: bytes, key: str) -> None:
+        self.plain.produce(topic, value, key, 0)
+        assert self.plain.flush(10) == 0
+
+    def publish(self, weights: tuple[int, ...], topic: str, **changes: Any) -> int:
+        self.epoch += 1
+        fields = {"taken_at_ms": int(time.time() * 1000), "plan_offset": self.epoch} | changes
+        table = RouteTable(topic=topic, owner_epoch=1, epoch=self.epoch, weights=weights, **fields)
+        self.write(ROUTES_TOPIC, codec.dumps(table).encode(), topic)
+        return self.epoch
+
+
+@pytest.fixture(scope="module")
+def mock() -> Mock:
+    return Mock()
+
+
+@pytest.fixture
+def producer(mock: Mock) -> Iterator[Producer]:
+    with Producer({"bootstrap.servers": mock.bootstrap, "evenkeel.heartbeat.ms": 0, "log_level": 0}) as made:
+        yield made
+
+
+def steer(mock: Mock, producer: Producer, topic: str, weights: tuple[int, ...], **changes: Any) -> None:
+    """Publish until it is followed: the mock knows no offsets by time, so that earlier records are unseen."""
+    deadline = time.monotonic() + 20
+    while not producer.wait_for_table(topic, mock.publish(weights, topic, **changes), 0.5):
+        assert time.monotonic() < deadline, producer.router_stats()
+
+
+def deliver(producer: Producer, topic: str, count: int, size: int, key: str | None = None) -> Counter[int]:
+    volume: Counter[int] = Counter()
+
+    def count_bytes(error: object, message: confluent_kafka.Message) -> None:
+        assert error is None
+        volume[message.partition()] += len(message.value() or b"")
+
+    for _ in range(count):
+        producer.produce(topic, b"x" * size, key, -1, count_bytes)
+        producer.poll(0)
+    assert producer.flush(20) == 0
+    return volume
+
+
+def test_bytes_follow_the_published_weights(mock: Mock, producer: Producer) -> None:
+    steer(mock, producer, "steered", (700_000, 200_000, 100_000, 0))
+    volume = deliver(producer, "steered", 200, 256 * KIB)
+    shares = {p: size / sum(volume.values()) for p, size in volume.items()}
+    assert shares == pytest.approx({0: 0.7, 1: 0.2, 2: 0.1}, abs=0.015)
+    stats = producer.router_stats().topics["steered"]
+    assert stats.mode is RouteMode.TABLE
+    assert stats.bytes == 200 * 256 * KIB
+
+
+def test_keys_and_explicit_partitions_pass_through(mock: Mock, producer: Producer) -> None:
+    steer(mock, producer, "passing", (1_000_000, 0, 0, 0))
+    plain = confluent_kafka.Producer({"bootstrap.servers": mock.bootstrap, "log_level": 0})
+    expected: list[int] = []
+    plain.produce(
+        "passing", b"x", "kind", on_delivery=lambda _, message: expected.append(message.partition())
+    )
+    plain.flush(10)
+    assert list(deliver(producer, "passing", 5, 10, key="kind")) == expected
+    got: list[int] = []
+    producer.produce(
+        "passing", b"x", partition=3, on_delivery=lambda _, message: got.append(message.partition())
+    )
+    producer.flush(10)
+    assert got == [3]
+
+
+def test_a_batch_is_split_into_runs(mock: Mock, producer: Producer) -> None:
+    steer(mock, producer, "batched", (500_000, 0, 500_000, 0))
+    volume: Counter[int] = Counter()
+    messages = [{"value": b"x" * 300 * KIB} for _ in range(20)]
+    sent = producer.produce_batch(
+        "batched", messages, on_delivery=lambda _, message: volume.update([message.partition()])
+    )
+    assert sent == 20
+    producer.flush(20)
+    assert volume[0] == pytest.approx(10, abs=1)
+    assert set(volume) == {0, 2}
+
+
+def test_a_table_for_partitions_that_do_not_exist_never_makes_produce_fail(mock: Mock) -> None:
+    config = {"bootstrap.servers": mock.bootstrap, "evenkeel.topics": ["odd"], "log_level": 0}
+    with Producer(config) as producer:
+        deliver(producer, "odd", 1, 10)
+        producer._runs["odd"].follow([0, 0, 0, 0, 0, 0, 1])
+        assert sum(deliver(producer, "odd", 3, 10).values()) == 30
+
+
+def test_a_full_queue_is_the_callers_and_bytes_are_counted_once(mock: Mock) -> None:
+    config = {
+        "bootstrap.servers": mock.bootstrap,
+        "evenkeel.topics": "full",
+        "queue.buffering.max.messages": 2,
+        "linger.ms": 500,
+        "log_level": 0,
+    }
+    with Producer(config) as producer:
+        for _ in range(2):
+            producer.produce("full", b"x" * 10)
+        with pytest.raises(BufferError):
+            producer.produce("full", b"x" * 10)
+        assert producer.router_stats().topics["full"].bytes == 20
+
+
+def test_without_brokers_producing_neither_blocks_nor_raises() -> None:
+    started = time.monotonic()
+    producer = Producer({"bootstrap.servers": "127.0.0.1:1", "evenkeel.topics": "t", "log_level": 0})
+    for _ in range(100):
+        producer.produce("t", b"x")
+    assert len(producer) >= 100  # librdkafka counts waiting events too
+    assert time.monotonic() - started < 2
+    assert not producer.wait_for_table("t", 0, 0.01)
+    producer.purge()
+    producer.close()
+
+
+def test_it_is_a_confluent_producer() -> None:
+    producer = Producer({"bootstrap.servers": "127.0.0.1:1", "log_level": 0}, **{"client.id": "me"})
+    assert isinstance(producer, confluent_kafka.Producer)
+    assert producer.router_stats().router.startswith("me-")
+    producer.close()
