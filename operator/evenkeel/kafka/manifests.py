@@ -6,6 +6,7 @@ among the chunks. The newest complete writing is the one that is read.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -13,7 +14,6 @@ from dataclasses import dataclass, field
 
 from evenkeel.domain.connection import Connection
 from evenkeel.errors import DataError
-from evenkeel.format.manifest import manifest_digest
 from evenkeel.kafka.clients.append import Appender
 from evenkeel.kafka.clients.reader import LogRecord, PartitionReader
 from evenkeel.reasons import Reason
@@ -40,7 +40,7 @@ class ManifestWriter:
 
     def write(self, content: bytes, location: bytes) -> str:
         """Write both tables, wait for them, return the revision's digest. Errors as `Appender.append`."""
-        digest = manifest_digest(content)
+        digest = hashlib.sha256(content).hexdigest()
         chunks = [*_build_chunks(CONTENT, content), *_build_chunks(LOCATION, location)]
         records = [
             (value, digest, [(_HEADER, json.dumps([self._writing, kind, index, count]).encode())])
@@ -61,8 +61,9 @@ def read_manifest(connection: Connection, topic: str, digest: str) -> tuple[byte
     with PartitionReader(connection, topic) as reader:
         first, end = reader.bounds()
         content, location = gather_manifest(reader.read(first, end), digest, topic)
-    if manifest_digest(content) != digest:
-        message = f"{topic}: the manifest of revision {digest} has digest {manifest_digest(content)}"
+    found = hashlib.sha256(content).hexdigest()
+    if found != digest:
+        message = f"{topic}: the manifest of revision {digest} has digest {found}"
         raise DataError(message, reason=Reason.SHARD_CORRUPT)
     return content, location
 
