@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from evenkeel.domain.nodes import HoldState
 
-MANIFEST_LIMIT = 256 * 1024 * 1024
-"""Bytes of the largest manifest that a cache takes: about 1.5 million messages."""
+MANIFEST_LIMIT = 64 * 1024 * 1024
+"""Bytes of the largest manifest that a cache takes: about 350,000 messages, or 300 GB of data."""
 
 
 @dataclass(frozen=True, slots=True)
