@@ -34,7 +34,9 @@ def test_source_root_is_not_a_package() -> None:
 
 def test_standard_library_operator_is_not_shadowed() -> None:
     script = "import operator; print(operator.add(1, 2))"
-    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     assert done.stdout == "3\n"
 
 
@@ -58,8 +60,7 @@ def test_every_folder_is_a_package_with_a_docstring() -> None:
 
 def test_router_imports_nothing_heavy() -> None:
     script = (
-        "import sys, evenkeel.router;"
-        f"print([name for name in {ROUTER_FORBIDDEN!r} if name in sys.modules])"
+        f"import sys, evenkeel.router;print([name for name in {ROUTER_FORBIDDEN!r} if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
