@@ -26,11 +26,11 @@ from evenkeel.ingest.sealer import Sealed, build_seal, plan_reopen, verify
 from evenkeel.ingest.worker import Ports, Step, Worker
 from evenkeel.kafka.clients.append import Appender
 from evenkeel.kafka.clients.identity import wait_for_topic
-from evenkeel.kafka.clients.plain import Producer
 from evenkeel.kafka.clients.reader import LogRecord, PartitionReader
 from evenkeel.kafka.manifests import ManifestWriter
 from evenkeel.names import JOB_VARIABLE
 from evenkeel.reasons import Reason
+from evenkeel.router import Producer
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +42,8 @@ STOPPED = 128 + signal.SIGTERM
 PATIENCE_SECONDS = 300.0
 """Failures that may be tried again end the process after this long without progress."""
 PROGRESS_SECONDS = 5.0
-TOPIC_SECONDS = 60.0
+TOPIC_SECONDS = 15.0
+"""How long a missing topic or a silent cluster may take to appear before the job says so and ends."""
 
 
 def producer_main(arguments: list[str]) -> int:

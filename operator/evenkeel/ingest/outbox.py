@@ -14,7 +14,7 @@ from evenkeel.errors import EvenkeelError, RetryableError
 from evenkeel.ingest.headers import MessageIdentity
 from evenkeel.kafka.clients.append import UnknownOutcomeError
 from evenkeel.kafka.clients.config import client_config
-from evenkeel.kafka.clients.failures import build_write_error
+from evenkeel.kafka.clients.failures import build_write_error, client_logger
 from evenkeel.reasons import Reason
 
 log = logging.getLogger(__name__)
@@ -63,7 +63,7 @@ class KafkaOutbox:
         dataset: whose data topic.
         settings: of the ingest.
         worker: index of this worker: its place in the routers' schedule.
-        make_producer: the router's Producer, or one with its interface.
+        make_producer: the router's Producer, or one with its interface and constructor.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class KafkaOutbox:
         dataset: DatasetRef,
         settings: ProducerSettings,
         worker: int,
-        make_producer: Callable[[dict[str, Any]], Any],
+        make_producer: Callable[..., Any],
     ) -> None:
         self._topic = dataset.data_topic
         self._wait_seconds = settings.routes_wait_seconds
@@ -141,7 +141,7 @@ class KafkaOutbox:
 
     def _open(self) -> Any:
         if self._producer is None:
-            self._producer = self._make(dict(self._config))
+            self._producer = self._make(dict(self._config), logger=client_logger)
         return self._producer
 
     def _judge(

@@ -129,7 +129,8 @@ class Worker:
         self._journal.poll()
         state = self._journal.state
         if state.seal is not None or (state.plan is not None and not state.open_slices()):
-            return self._finish_all()
+            self._attempt = None
+            return Step.DONE
         if self._work is None:
             return self._prepare()
         if self._attempt is None:
@@ -145,14 +146,7 @@ class Worker:
         """Journal what is acknowledged and give the slice in hand back, because this process must end."""
         if self._attempt is None:
             return
-        self._ports.outbox.flush()
-        self._record(self._attempt)
-        self._journal.append(Finished(self._attempt.slice, self._attempt.number))
-        self._attempt = None
-
-    def _finish_all(self) -> Step:
-        self._attempt = None
-        return Step.DONE
+        self._end(self._attempt)
 
     def _prepare(self) -> Step:
         plan = self._journal.state.plan
@@ -239,10 +233,7 @@ class Worker:
             if len(attempt.unjournaled) >= self._journal_every:
                 self._record(attempt)
             return Step.WORKED
-        self._ports.outbox.flush()
-        self._record(attempt)
-        self._journal.append(Finished(attempt.slice, attempt.number))
-        self._attempt = None
+        self._end(attempt)
         return Step.WORKED
 
     def _write(self, work: _Work, attempt: _Attempt, message: MessageRange) -> None:
@@ -279,11 +270,18 @@ class Worker:
         attempt.unjournaled.extend(item for item in reports if item.identity.attempt == attempt.number)
 
     def _record(self, attempt: _Attempt) -> None:
+        """Journal what is acknowledged."""
+        entries = [_build_entry(item, attempt.number) for item in attempt.unjournaled]
+        self._journal.append(*entries)
+        attempt.unjournaled = []
+
+    def _end(self, attempt: _Attempt) -> None:
+        """Wait for what is in flight, journal it and let go of the slice."""
+        self._ports.outbox.flush()
         self._gather(attempt)
         entries = [_build_entry(item, attempt.number) for item in attempt.unjournaled]
-        if entries:
-            self._journal.append(*entries)
-        attempt.unjournaled = []
+        self._journal.append(*entries, Finished(attempt.slice, attempt.number))
+        self._attempt = None
 
     def _wait_for_routes(self) -> None:
         offset = self._journal.state.plan_offset

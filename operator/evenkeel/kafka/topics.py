@@ -66,6 +66,8 @@ def guarded_config(replication_factor: int) -> dict[str, str]:
         "retention.bytes": "-1",
         "unclean.leader.election.enable": "false",
         "compression.type": "producer",
+        # A record may have 64 MiB; the producers' own limit is the dataset's maxRecordBytes.
+        "max.message.bytes": str(72 * 1024 * 1024),
         "min.insync.replicas": str(max(1, replication_factor - 1)),
     }
 

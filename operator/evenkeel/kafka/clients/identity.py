@@ -7,14 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 
 from evenkeel.domain.connection import Connection
 from evenkeel.errors import RetryableError
 from evenkeel.kafka.clients.config import client_config
 from evenkeel.kafka.clients.failures import ErrorWatch, client_logger, unwrap
-from evenkeel.reasons import Reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +25,7 @@ class TopicIdentity:
     partitions: int
 
 
-def identify_topic(connection: Connection, topic: str, timeout: float = 15.0) -> TopicIdentity:
+def identify_topic(connection: Connection, topic: str, timeout: float = 10.0) -> TopicIdentity:
     """Ask Kafka for ids and partition count; needs no right but Describe on the topic.
 
     Raises:
@@ -43,8 +42,8 @@ def identify_topic(connection: Connection, topic: str, timeout: float = 15.0) ->
     except KafkaException as error:
         raise watch.explain(unwrap(error), f"describing topic {topic}") from error
     except TimeoutError as error:
-        message = f"describing topic {topic}: no answer within {timeout:g} s"
-        raise RetryableError(message, reason=Reason.BROKERS_UNREACHABLE) from error
+        late = KafkaError(KafkaError._TIMED_OUT, f"no answer within {timeout:g} s")  # noqa: SLF001
+        raise watch.explain(late, f"describing topic {topic}") from error
     return TopicIdentity(str(cluster_id), str(described.topic_id), len(described.partitions))
 
 

@@ -17,6 +17,8 @@ from evenkeel.kafka.clients.failures import ErrorWatch, build_error, client_logg
 from evenkeel.reasons import Reason
 
 POLL_SECONDS = 0.2
+FRESH_TOPIC_SECONDS = 5.0
+"""How long "no such topic" is taken for "not everywhere yet"."""
 NO_HEADERS: Mapping[str, bytes] = MappingProxyType({})
 _EOF = KafkaError._PARTITION_EOF  # noqa: SLF001 - librdkafka's own code
 
@@ -78,12 +80,23 @@ class PartitionReader:
             RetryableError: no answer within `timeout` seconds, or no such topic.
             ConfigurationError: a right or the credentials are missing.
         """
+        deadline = self._monotonic() + min(timeout, FRESH_TOPIC_SECONDS)
+        while True:
+            try:
+                return self._ask_bounds(timeout)
+            except RetryableError as error:
+                if error.reason is not Reason.TOPIC_MISSING or self._monotonic() > deadline:
+                    raise
+                self._consumer.poll(POLL_SECONDS)  # brokers learn of a new topic one after the other
+
+    def _ask_bounds(self, timeout: float) -> tuple[int, int]:
+        doing = f"asking for the bounds of {self._name}"
         try:
             bounds: Any = self._consumer.get_watermark_offsets(self._place, timeout=timeout, cached=False)
         except KafkaException as error:
-            raise self._watch.explain(unwrap(error), f"asking for the bounds of {self._name}") from error
+            raise self._watch.explain(unwrap(error), doing) from error
         if not bounds:  # what the client answers when the time is over
-            message = f"asking for the bounds of {self._name}: no answer within {timeout} s"
+            message = f"{doing}: no answer within {timeout} s"
             raise RetryableError(message, reason=Reason.BROKERS_UNREACHABLE)
         return int(bounds[0]), int(bounds[1])
 
