@@ -3,7 +3,7 @@
 JSON keys are the camelCase of the field names. Supported field types: `str`, `int`, `float`, `bool`,
 `StrEnum`, other dataclasses, `tuple[T, ...]`, `frozendict`-like `Mapping[str, T]` and `Mapping[int, T]`,
 and `T | None`. An unknown key is ignored when reading, so that an older reader understands a newer
-writer; a missing key takes the field's default or is an error.
+writer; a missing key takes the field's default, is None where the type allows it, or is an error.
 """
 
 from __future__ import annotations
@@ -104,6 +104,8 @@ def _read_dataclass(kind: Any, raw: Any, path: str) -> Any:
         key = camel(name)
         if key in raw:
             values[name] = _read(inner, raw[key], f"{path}.{key}")
+        elif required and type(None) in typing.get_args(inner):
+            values[name] = None  # to_json leaves None out
         elif required:
             raise InputError(f"{path}.{key}: required", reason=Reason.INVALID_SPEC)
     return kind(**values)

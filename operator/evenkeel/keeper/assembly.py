@@ -70,7 +70,8 @@ def _broker(
     if isinstance(dirs, tuple):
         log_dirs = tuple(_log_dir(entry, volumes) for entry in dirs)
     else:
-        log_dirs = tuple(LogDir(entry.path, online=False, volume=entry.volume) for entry in paths)
+        # Known by name from an earlier answer, unknown in size: never empty, never zero.
+        log_dirs = tuple(LogDir(entry.path, online=not answer.fenced, volume=entry.volume) for entry in paths)
     return Broker(
         id=answer.id,
         rack=answer.rack,
@@ -78,7 +79,7 @@ def _broker(
         node=place.node if place else None,
         online=not answer.fenced,
         fenced=answer.fenced,
-        log_dirs=log_dirs if isinstance(dirs, tuple) or answer.fenced else (),
+        log_dirs=log_dirs,
     )
 
 

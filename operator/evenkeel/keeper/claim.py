@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from evenkeel import names
@@ -142,7 +142,7 @@ class Claim:
             RetryableError, ConfigurationError: Kafka did not let us find out or write.
         """
         if self._record is not None and not self._record.is_of(owner):
-            self.release()
+            self.drop()  # Desired names another owner: the old claim is void after a while
         if self._record is not None:
             if self._monotonic() - self._renewed_at >= RENEW_SECONDS:
                 self._renew()
@@ -168,19 +168,21 @@ class Claim:
             self.drop()
             raise
 
-    def release(self) -> None:
-        """Give the cluster free for others; does nothing where it is not held."""
+    def release(self, connection: Connection, owner: Owner, cluster_id: str) -> None:
+        """Give the cluster free for others; does nothing where the claim is not ours.
+
+        Raises:
+            EvenkeelError: Kafka did not take it; call again.
+        """
         if self._record is None:
-            return
-        free = ClaimRecord(
-            self._record.installation,
-            self._record.uid,
-            self._record.name,
-            self._record.epoch,
-            ClaimState.RELEASED,
-        )
-        self.write([_encode(free)])
-        self.drop()
+            # Perhaps a predecessor of this process holds it for us.
+            found = _read(connection)
+            if found is None or not found.record.is_of(owner) or found.record.state is ClaimState.RELEASED:
+                return
+            self._take(connection, owner, cluster_id)
+        if self._record is not None:
+            self.write([_encode(replace(self._record, state=ClaimState.RELEASED))])
+            self.drop()
 
     def drop(self) -> None:
         """Forget the claim without a word to Kafka: it was lost, or the process ends and will be back."""

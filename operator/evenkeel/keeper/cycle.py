@@ -16,7 +16,7 @@ from evenkeel.kafka.clients.probe import probe
 from evenkeel.keeper.assembly import Inflow, assemble
 from evenkeel.keeper.claim import Claim
 from evenkeel.keeper.collector import gather
-from evenkeel.keeper.faults import FaultBook, measurement_faults
+from evenkeel.keeper.faults import FaultBook, Recent, measurement_faults
 from evenkeel.keeper.growth import Growth
 from evenkeel.keeper.journals import Journals
 from evenkeel.keeper.measurement import Measurement
@@ -68,6 +68,7 @@ class Cycle:
         self._measurement: Measurement | None = None
         self._plan: RoutesPlan | None = None
         self._moves: MovesReport | None = None
+        self._repaired = Recent(monotonic)
         self._recovered = False
         self._healthy = False
         self._released = False
@@ -81,7 +82,7 @@ class Cycle:
         self._healthy = self.faults.run("measure", lambda: self._measure(desired))
         if self._healthy:
             if desired.release:
-                self.faults.run("claim", self._release)
+                self.faults.run("claim", lambda: self._release(desired))
             else:
                 self._act(desired)
         return self._tell(desired)
@@ -186,8 +187,8 @@ class Cycle:
         if not held:
             owner = self._claim_report.owner or "another keeper"
             return [Fault(Reason.CLUSTER_OWNED_ELSEWHERE, f"this Kafka cluster belongs to {owner}")]
-        if plan_internal(found):
-            self._make_internal(desired, found)
+        if plan_internal(self._found()):
+            self._make_internal(desired, self._found())
         if not self._recovered:
             self.published, self._recovered = recover(desired.connection), True
         return []
@@ -204,6 +205,7 @@ class Cycle:
         plan = plan_topics(desired, self._found())
         outcome = apply_actions(desired.connection, plan.actions)
         done.append(outcome.done)
+        self._repaired.note([fault for fault in plan.faults if fault.reason is Reason.RETENTION_UNSAFE])
         return [*plan.faults, *outcome.faults]
 
     def _found(self) -> FoundTopics:
@@ -241,9 +243,12 @@ class Cycle:
         plan = plan_moves(self.snapshot, desired.policy)
         self._moves = build_moves_report(plan, self._moves)
 
-    def _release(self) -> None:
+    def _release(self, desired: Desired) -> None:
+        assert self._measurement is not None
         self._journals.close()
-        self.claim.release()
+        if names.CONTROL_TOPIC in self._measurement.topics:
+            cluster_id = self._measurement.cluster.cluster_id
+            self.claim.release(desired.connection, desired.owner, cluster_id)
         self._released = True
         self._claim_report = self.claim.report()
 
@@ -270,7 +275,7 @@ class Cycle:
         return self.report
 
     def _all_faults(self, desired: Desired, *, measured: bool) -> tuple[Fault, ...]:
-        faults = self.faults.all()
+        faults = (*self.faults.all(), *self._repaired.recent())
         if measured or self.measured_at is None:
             return faults
         seconds = 3 * desired.policy.interval_seconds

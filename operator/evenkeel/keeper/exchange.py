@@ -62,7 +62,7 @@ class FileExchange:
             if mark is not None and mark != seen:
                 seen = mark
                 with contextlib.suppress(FileNotFoundError):
-                    found = _parse_desired(self._desired.read_text(encoding="utf-8"), str(self._desired))
+                    found = parse_desired(self._desired.read_text(encoding="utf-8"), str(self._desired))
                     if found is not None:
                         yield found
             await asyncio.sleep(POLL_SECONDS)
@@ -147,10 +147,10 @@ def _unpack_desired(item: dict[str, object]) -> Desired | None:
     except InputError as error:
         log.error("desired not readable why=%s", error.message)
         return None
-    return _parse_desired(text, names.DESIRED_KEY) if text else None
+    return parse_desired(text, names.DESIRED_KEY) if text else None
 
 
-def _parse_desired(text: str, where: str) -> Desired | None:
+def parse_desired(text: str, where: str) -> Desired | None:
     """Parsed and with its version; None where it cannot be read (the last good one stays in force)."""
     try:
         found = codec.loads(Desired, text)

@@ -11,6 +11,7 @@ from evenkeel.keeper.measurement import Measurement
 from evenkeel.reasons import Reason
 
 log = logging.getLogger(__name__)
+RECENT_SECONDS = 30.0
 
 
 class FaultBook:
@@ -46,6 +47,24 @@ class FaultBook:
     def all(self) -> tuple[Fault, ...]:
         """The faults of all steps."""
         return tuple(fault for faults in self._steps.values() for fault in faults)
+
+
+class Recent:
+    """Faults that were mended at once: told for a while all the same, or nobody would ever see them."""
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._noted: dict[Fault, float] = {}
+
+    def note(self, faults: Iterable[Fault]) -> None:
+        """Remember faults from now on."""
+        self._noted.update(dict.fromkeys(faults, self._monotonic()))
+
+    def recent(self) -> tuple[Fault, ...]:
+        """Those noted within RECENT_SECONDS."""
+        oldest = self._monotonic() - RECENT_SECONDS
+        self._noted = {fault: at for fault, at in self._noted.items() if at > oldest}
+        return tuple(self._noted)
 
 
 def measurement_faults(measurement: Measurement) -> list[Fault]:

@@ -70,7 +70,7 @@ class HealthServer:
         """The port in use after `start`."""
 
     async def start(self, port: int) -> None:
-        """Listen on all addresses; port 0 takes a free one.
+        """Listen on all addresses; port 0 takes a free one, of the loopback address only.
 
         Raises:
             OSError: the port is taken.
@@ -81,7 +81,8 @@ class HealthServer:
         app.router.add_get("/metrics", self._scrape)
         self._runner = web.AppRunner(app, access_log=None)
         await self._runner.setup()
-        await web.TCPSite(self._runner, None, port).start()
+        # With all addresses and port 0 each of them would get another port.
+        await web.TCPSite(self._runner, None if port else "127.0.0.1", port).start()
         self.port = self._runner.addresses[0][1]
 
     async def close(self) -> None:

@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from evenkeel.domain.exchange import BrokerPlace
+from evenkeel.domain.snapshot import Incoming
+from evenkeel.errors import EvenkeelError, RetryableError
+from evenkeel.kafka.answers import OffsetSpan, ReassignmentAnswer
+from evenkeel.keeper.assembly import Inflow, assemble
+from evenkeel.keeper.growth import Growth
+from evenkeel.planning.space import build_space
+from tests.support.measurements import MIB, build_measurement
+
+
+def grown(*ends: int, seconds: float = 10.0) -> Growth:
+    growth = Growth()
+    for number, end in enumerate(ends):
+        growth.observe(build_measurement(end=end, taken_at_ms=int(number * seconds * 1000)))
+    return growth
+
+
+def test_answers_become_brokers_and_partitions() -> None:
+    snapshot = assemble(build_measurement(), Growth())
+    assert [broker.id for broker in snapshot.brokers] == [1, 2, 3]
+    (log_dir,) = snapshot.brokers[0].log_dirs
+    assert (log_dir.total_bytes, log_dir.usable_bytes) == (1000 * MIB, 400 * MIB)
+    partition = snapshot.partitions[0]
+    assert (partition.leader, partition.replicas, partition.replica_bytes) == (1, (1, 2), {1: MIB, 2: MIB})
+    assert (partition.log_start, partition.end) == (0, 100)
+    assert snapshot.unknown == ()
+    assert snapshot.cluster_id == "cluster"
+
+
+def test_a_broker_without_an_answer_is_unknown_and_planning_sees_it() -> None:
+    before = assemble(build_measurement(), Growth())
+    error: EvenkeelError = RetryableError("no answer")
+    snapshot = assemble(build_measurement(dirs={2: error}), Growth(), before=before)
+    assert snapshot.unknown == ("brokers[1].logDirs",)
+    (log_dir,) = snapshot.brokers[1].log_dirs
+    assert (log_dir.path, log_dir.total_bytes, log_dir.usable_bytes) == ("/data", None, None)
+    assert 2 not in snapshot.partitions[0].replica_bytes
+    assert build_space(snapshot).unknown
+
+
+def test_a_broker_that_is_down_is_known_by_name_and_does_not_stop_planning() -> None:
+    before = assemble(build_measurement(), Growth())
+    snapshot = assemble(build_measurement(fenced=(2,)), Growth(), before=before)
+    broker = snapshot.brokers[1]
+    assert (broker.online, broker.fenced, broker.log_dirs[0].total_bytes) == (False, True, None)
+    assert "brokers[1].logDirs" in snapshot.unknown
+    assert not build_space(snapshot).unknown
+
+
+def test_offsets_of_a_silent_leader_are_unknown() -> None:
+    snapshot = assemble(build_measurement(offsets={1: RetryableError("no answer")}), Growth())
+    assert snapshot.partitions[0].end is None
+    assert "partitions[0].end" in snapshot.unknown
+
+
+def test_settings_that_may_not_be_seen_are_unknown() -> None:
+    snapshot = assemble(build_measurement(configs={"t": None}), Growth())
+    assert snapshot.unknown == ("topics[0].cleanupPolicy",)
+    assert snapshot.topics[0].retention_ms is None
+
+
+def test_places_name_nodes_and_volumes() -> None:
+    places = [BrokerPlace(1, node="worker-1", volumes={"/data": "shared"})]
+    broker = assemble(build_measurement(), Growth(), places=places).brokers[0]
+    assert (broker.node, broker.log_dirs[0].volume) == ("worker-1", "shared")
+
+
+def test_growth_is_a_median_over_observations() -> None:
+    # 100 records of MIB / 100 bytes; 10, 10 and 50 new ones in 10 s each
+    growth = grown(100, 110, 120, 170)
+    snapshot = assemble(build_measurement(end=170), growth, inflow=Inflow(routed=frozenset({"t"})))
+    (incoming,) = snapshot.incoming
+    assert incoming.steered_percent == 100
+    assert incoming.bytes_per_second is not None
+    assert incoming.bytes_per_second == snapshot.partitions[0].bytes_per_second
+    assert abs(incoming.bytes_per_second - MIB / 120) < 1000
+
+
+def test_without_history_inflow_is_unknown_not_zero() -> None:
+    assert assemble(build_measurement(), grown(100)).incoming == (Incoming("t", None, None, 0),)
+
+
+def test_a_replica_that_catches_up_is_no_inflow() -> None:
+    growth = Growth()
+    for number, size in enumerate((MIB, 5 * MIB)):
+        growth.observe(build_measurement(replica_bytes={2: size}, taken_at_ms=number * 10_000))
+    assert growth.topic_rate("t") == 0.0
+
+
+def test_measurements_close_together_are_not_compared() -> None:
+    assert grown(100, 110, seconds=1.0).topic_rate("t") is None
+
+
+def test_a_topic_made_anew_has_no_negative_rate() -> None:
+    assert grown(100, 5).topic_rate("t") is None
+
+
+def test_planned_bytes_of_an_ingest_stand_alone() -> None:
+    inflow = Inflow(routed=frozenset({"t"}), ingests={"t": 7 * MIB})
+    assert assemble(build_measurement(), grown(100, 110), inflow=inflow).incoming == (
+        Incoming("t", 0.0, 7 * MIB, 100),
+    )
+
+
+def test_an_ingest_without_a_plan_is_unknown() -> None:
+    inflow = Inflow(ingests={"t": None})
+    assert assemble(build_measurement(), grown(100, 110), inflow=inflow).incoming == (
+        Incoming("t", None, None, 0),
+    )
+
+
+def test_moves_under_way_are_told_with_what_is_still_inbound() -> None:
+    moving = {("t", 0): ReassignmentAnswer((1, 2, 3), adding=(3,), removing=(2,))}
+    partition = assemble(build_measurement(reassignments=moving), Growth()).partitions[0]
+    assert (partition.adding, partition.removing, partition.adding_bytes) == ((3,), (2,), MIB)
+
+
+def expiring(config: Mapping[str, str], kept_from: int | None = 0) -> int | None:
+    measurement = build_measurement(
+        configs={"t": config}, offsets={1: {("t", 0): OffsetSpan(0, 100)}}, kept_from={("t", 0): kept_from}
+    )
+    return assemble(measurement, Growth()).partitions[0].expiring_bytes
+
+
+def test_expiring_bytes_are_the_share_of_records_that_go() -> None:
+    assert expiring({"cleanup.policy": "delete", "retention.ms": "1000"}, 25) == MIB // 4
+    assert expiring({"cleanup.policy": "delete", "retention.ms": "1000"}, None) == MIB
+    assert expiring({"cleanup.policy": "delete", "retention.ms": "-1"}) == 0
+    assert expiring({"cleanup.policy": "compact", "retention.ms": "1000"}) == 0
+    over = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": str(MIB // 2)}
+    assert expiring(over) == MIB - MIB // 2
