@@ -104,7 +104,7 @@ class Chaos:
             self.world.journal.values.append(encode(plan_reopen(state, SEALING)))
             return None
         schema = base64.b64decode(state.plan.schema)
-        read = self.world.data.read_or_fail
+        read = self.world.data.read
         result = verify(state, state.plan, DATASET.uid, schema, SEALING.shard_bytes, read)
         if isinstance(result, Sealed):
             return result

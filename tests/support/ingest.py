@@ -9,7 +9,7 @@ from pathlib import Path
 
 from evenkeel.domain.job import DatasetRef, Order, ProducerSettings, SourceFormat
 from evenkeel.domain.journal import JournalState, parse
-from evenkeel.errors import DataError, RetryableError
+from evenkeel.errors import RetryableError
 from evenkeel.ingest.headers import MessageIdentity
 from evenkeel.ingest.journal import Journal
 from evenkeel.ingest.outbox import Acknowledged
@@ -144,11 +144,6 @@ class DataTopic:
         for record in self.partitions[partition][first:end]:
             if (partition, record.offset) not in self.destroyed:
                 yield record
-
-    def read_or_fail(self, partition: int, first: int, end: int) -> Iterator[LogRecord]:
-        if (partition, first) in self.destroyed:
-            raise DataError("before the log's start", reason=Reason.DATA_LOST)
-        yield from self.read(partition, first, end)
 
 
 class MemoryOutbox:

@@ -102,7 +102,7 @@ def decode(schema_message: bytes, message: bytes) -> pa.RecordBatch:
     try:
         schema = pa.ipc.read_schema(pa.py_buffer(schema_message))
         return pa.ipc.read_record_batch(pa.py_buffer(message), schema)
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, EOFError) as error:
         raise DataError(f"not an Arrow record batch: {error}", reason=Reason.SHARD_CORRUPT) from error
 
 

@@ -143,7 +143,8 @@ def run_sealer(spec: JobSpec, environment: Mapping[str, str]) -> int:
 
         def read(partition: int, first: int, end: int) -> Iterator[LogRecord]:
             with PartitionReader(connection, dataset.data_topic, partition, committed=False) as reader:
-                yield from reader.read(first, end)
+                start, stop = reader.bounds()
+                yield from reader.read(max(first, start), min(end, stop))
 
         schema = base64.b64decode(plan.schema)
         result = verify(state, plan, dataset.uid, schema, settings.shard_bytes, read)

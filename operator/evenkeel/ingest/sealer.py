@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import logging
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -22,11 +21,9 @@ from evenkeel.kafka.clients.identity import TopicIdentity
 from evenkeel.kafka.clients.reader import LogRecord
 from evenkeel.reasons import Reason
 
-log = logging.getLogger(__name__)
-
 
 class ReadRange(Protocol):
-    """Reads records of a partition with first <= offset < end, ascending; DataError where they are gone."""
+    """Reads what is there of a partition with first <= offset < end, ascending."""
 
     def __call__(self, partition: int, first: int, end: int) -> Iterator[LogRecord]:
         """Read."""
@@ -126,13 +123,10 @@ class _Checker:
     ) -> Iterator[tuple[Entry, bytes]]:
         """Entries of one partition with their verified bytes; others are noted as lost."""
         awaited = {entry.offset: entry for entry in entries}
-        try:
-            for record in read(partition, entries[0].offset, entries[-1].offset + 1):
-                entry = awaited.pop(record.offset, None)
-                if entry is not None and self._agrees(entry, record):
-                    yield entry, record.value
-        except DataError as error:
-            log.warning("partition %d: %s", partition, error.message)
+        for record in read(partition, entries[0].offset, entries[-1].offset + 1):
+            entry = awaited.pop(record.offset, None)
+            if entry is not None and self._agrees(entry, record):
+                yield entry, record.value
         self.lost.extend(Lost(entry.slice, entry.first) for entry in awaited.values())
 
     def _agrees(self, entry: Entry, record: LogRecord) -> bool:
