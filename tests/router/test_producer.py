@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -156,3 +157,13 @@ def test_it_is_a_confluent_producer() -> None:
     assert isinstance(producer, confluent_kafka.Producer)
     assert producer.router_stats().router.startswith("me-")
     producer.close()
+
+
+def test_a_forgotten_producer_ends_its_thread(mock: Mock) -> None:
+    producer = Producer({"bootstrap.servers": mock.bootstrap, "log_level": 0})
+    thread = producer._follower
+    assert thread.is_alive()
+    del producer
+    gc.collect()
+    thread.join(10)
+    assert not thread.is_alive()

@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka import Producer as PlainProducer
 
 from evenkeel.domain import codec
@@ -61,8 +61,8 @@ class Follower(threading.Thread):
                 self._follow(consumer)
             except Exception as error:  # noqa: BLE001 - a routing thread must not die of anything
                 self._note(f"reading {ROUTES_TOPIC}: {error}")
-                self._state.refresh(_now_ms(), self._leaders)
                 self._ended.wait(RETRY_SECONDS)
+                self._tick(None, fresh=False)
             finally:
                 if consumer is not None:
                     consumer.close()
@@ -86,6 +86,9 @@ class Follower(threading.Thread):
 
     def _find_start(self, consumer: Consumer) -> TopicPartition:
         """First record of the last 10 minutes; the end as it was before we asked where there is none."""
+        described = consumer.list_topics(ROUTES_TOPIC, timeout=CALL_TIMEOUT).topics[ROUTES_TOPIC]
+        if described.error is not None:
+            raise KafkaException(described.error)
         _, end = consumer.get_watermark_offsets(TopicPartition(ROUTES_TOPIC, 0), timeout=CALL_TIMEOUT)
         since = TopicPartition(ROUTES_TOPIC, 0, _now_ms() - LOOK_BACK_MS)
         (start,) = consumer.offsets_for_times([since], timeout=CALL_TIMEOUT)
@@ -96,7 +99,9 @@ class Follower(threading.Thread):
     def _take(self, consumer: Consumer, message: Message) -> bool:
         """Whether the record brought something new."""
         if (error := message.error()) is not None:
-            self._note(f"reading {ROUTES_TOPIC}: {error.str()}")
+            # librdkafka looks for a group coordinator even where nobody joins; that right is not needed.
+            if error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:
+                self._note(f"reading {ROUTES_TOPIC}: {error.str()}")
             return False
         topic = (message.key() or b"").decode("utf-8", errors="replace")
         if not self._state.wants(topic):
@@ -105,16 +110,19 @@ class Follower(threading.Thread):
         if value is None:
             self._state.store.withdraw(topic)
             return True
-        if topic not in self._leaders and self._is_due(f"leaders of {topic}", time.monotonic(), LEADERS_SECONDS):
+        if topic not in self._leaders and self._is_due(
+            f"leaders of {topic}", time.monotonic(), LEADERS_SECONDS
+        ):
             self._ask_leaders(consumer, (topic,))
         led = self._leaders.get(topic)
         return self._state.store.accept(topic, value, len(led) if led else None) is not None
 
-    def _tick(self, consumer: Consumer, *, fresh: bool) -> None:
+    def _tick(self, consumer: Consumer | None, *, fresh: bool) -> None:
+        """What has to be done every now and then, with or without a view of the routes topic."""
         now = time.monotonic()
         for run in list(self._state.runs.values()):
             run.expire(now)
-        if self._is_due("leaders", now, LEADERS_SECONDS):
+        if consumer is not None and self._is_due("leaders", now, LEADERS_SECONDS):
             self._ask_leaders(consumer, self._state.routed_topics())
         if self._is_due("refresh", now, REFRESH_SECONDS):
             self._state.adapt_runs(REFRESH_SECONDS, self._linger, self._batch)
