@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import kopf
+from kopf._core.engines.peering import Identity
 
 from evenkeel import names
 from evenkeel.controller.handlers import build_registry, build_settings
@@ -22,10 +23,13 @@ from evenkeel.kube.client import Credentials, Kube
 from evenkeel.kube.failures import KindAbsentError
 from evenkeel.kube.resources import OWN_KINDS, Resource
 
+IDENTITY = Identity("evenkeel")
+"""kopf's name among its peers, of which we have none; it would look up the user, who has no name in a container."""
 RESTART_SECONDS = 2.0
 SETTLE_SECONDS = 1.0
 """What a watch may still have on its way when a relist has answered."""
 CLOSE_SECONDS = 10.0
+_IDENTITY: Any = names.MANAGED_BY
 log = logging.getLogger(__name__)
 
 
@@ -72,6 +76,7 @@ class Supervisor:
             settings=build_settings(),
             clusterwide=True,
             standalone=True,
+            identity=IDENTITY,
             stop_flag=self._flag,
         )
 
