@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
 
 import pytest
 
@@ -10,10 +9,9 @@ from scripts.provision import steps
 
 
 @pytest.fixture(autouse=True)
-def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(steps, "_stopped", threading.Event())
     monkeypatch.setattr(steps, "finished", [])
-    yield
 
 
 def test_a_command_gives_its_output_and_takes_input() -> None:
