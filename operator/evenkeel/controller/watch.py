@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import kopf
-from kopf._core.engines.peering import Identity
 
 from evenkeel import names
 from evenkeel.controller.handlers import build_registry, build_settings
@@ -23,7 +22,7 @@ from evenkeel.kube.client import Credentials, Kube
 from evenkeel.kube.failures import KindAbsentError
 from evenkeel.kube.resources import OWN_KINDS, Resource
 
-IDENTITY = Identity("evenkeel")
+IDENTITY = "evenkeel"
 """kopf's name among its peers, of which we have none; it would look up the user, who has no name in a container."""
 RESTART_SECONDS = 2.0
 SETTLE_SECONDS = 1.0
@@ -76,7 +75,7 @@ class Supervisor:
             settings=build_settings(),
             clusterwide=True,
             standalone=True,
-            identity=IDENTITY,
+            identity=IDENTITY,  # type: ignore[arg-type]  # a NewType of str that kopf does not export
             stop_flag=self._flag,
         )
 
