@@ -28,7 +28,6 @@ RESTART_SECONDS = 2.0
 SETTLE_SECONDS = 1.0
 """What a watch may still have on its way when a relist has answered."""
 CLOSE_SECONDS = 10.0
-_IDENTITY: Any = names.MANAGED_BY
 log = logging.getLogger(__name__)
 
 
