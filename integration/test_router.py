@@ -87,7 +87,7 @@ def deliver(producer: Producer, topic: str, count: int, size: int = 256 * KIB) -
 
     def note(error: confluent_kafka.KafkaError | None, message: confluent_kafka.Message) -> None:
         assert error is None, error
-        volume[message.partition()] += len(message.value() or b"")
+        volume[message.partition() or 0] += len(message.value() or b"")
 
     for _ in range(count):
         producer.produce(topic, b"x" * size, None, -1, note)

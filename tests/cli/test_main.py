@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
 
@@ -46,7 +47,15 @@ def test_errors_become_one_sentence_and_a_code(
 
 def test_arguments_reach_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[list[str]] = []
-    monkeypatch.setattr(cli, "_find", lambda name: lambda words: seen.append([name, *words]) or 3)
+
+    def find(name: str) -> Callable[[list[str]], int]:
+        def command(words: list[str]) -> int:
+            seen.append([name, *words])
+            return 3
+
+        return command
+
+    monkeypatch.setattr(cli, "_find", find)
     assert cli.main(["plan", "routes", "-o", "json"]) == 3
     assert seen == [["plan", "routes", "-o", "json"]]
 

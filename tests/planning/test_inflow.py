@@ -44,7 +44,7 @@ def test_unknown_inflow_is_not_guessed() -> None:
 
 def base(one: ClusterSnapshot, *, routed: bool = True) -> list[float]:
     inflow = gather_inflow(one, {"t": HOUR} if routed else {})
-    return base_bytes(one, build_space(one), inflow).tolist()
+    return [float(size) for size in base_bytes(one, build_space(one), inflow)]
 
 
 def test_topics_that_are_not_routed_are_all_unsteered() -> None:

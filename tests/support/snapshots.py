@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from evenkeel.domain.snapshot import Broker, ClusterSnapshot, Incoming, LogDir, Partition, Topic
 from evenkeel.planning.placement import plan_assignments
@@ -158,7 +159,7 @@ def generate_snapshot(shape: Shape) -> ClusterSnapshot:
             load[one, place[one]] = load.get((one, place[one]), 0.0) + float(weight)
     scale = 40 * GIB / max(1e-9, float(np.mean(list(load.values()))))
     brokers = _brokers(random, shape, {key: value * scale for key, value in load.items()})
-    partitions = _partitions(random, shape, assignments, dirs, weights * scale)
+    partitions = _partitions(random, shape, assignments, dirs, np.asarray(weights * scale, dtype=np.float64))
     free = sum(log_dir.usable_bytes or 0 for one in brokers for log_dir in one.log_dirs)
     if shape.shared:
         free //= 2
@@ -206,7 +207,7 @@ def _partitions(
     shape: Shape,
     assignments: list[tuple[int, ...]],
     dirs: list[dict[int, int]],
-    sizes: np.ndarray[tuple[int], np.dtype[np.float64]],
+    sizes: NDArray[np.float64],
 ) -> list[Partition]:
     numbers = [0] * shape.topics
     result = []

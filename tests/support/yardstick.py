@@ -99,7 +99,7 @@ class Yardstick:
         limits = np.zeros(rows)
         entries: list[tuple[int, int, float]] = []
         sums: list[tuple[int, int, float]] = []
-        bounds: list[tuple[float, float | None]] = []
+        bounds: list[tuple[float, float]] = []
         for name, row in row_of.items():
             entries.append((row, len(columns), -1.0))
             limits[row] = -self.used[name] / self.total[name]
@@ -117,13 +117,13 @@ class Yardstick:
             bounds.append((0.1 / count, min(1.0, 8 / count)))
         cost = np.zeros(len(columns) + 1)
         cost[-1] = 1.0
-        found = linprog(
+        found = linprog(  # type: ignore[call-overload]  # its stubs know no sparse rows
             cost,
             A_ub=_matrix(entries, (rows, len(columns) + 1)),
             b_ub=limits,
             A_eq=_matrix(sums, (len(topics), len(columns) + 1)),
             b_eq=np.ones(len(topics)),
-            bounds=[*bounds, (0, None)],
+            bounds=np.array([*bounds, (0, np.inf)]),
             method="highs-ipm",
         )
         assert found.success, found.message
