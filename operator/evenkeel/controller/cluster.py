@@ -93,14 +93,15 @@ def _decide_trouble(given: ClusterInput, report: Report) -> tuple[Condition, ...
     fault = next((fault for fault in report.faults if not fault.subject), None)
     if fault is not None:
         return ready(fault.reason, fault.message, stalled=fault.reason in STALLING)
-    if _available(given.deployment) == 0:
-        message = "the keeper is not running; what is shown is what it said last"
-        return ready(Reason.KEEPER_UNAVAILABLE, _with_pod_problem(message, given.deployment))
-    if report.measured:
-        return None
-    if report.volumes:
+    # Before the keeper's availability: its pod is not ready while it cannot measure.
+    if not report.measured and report.volumes:
         return ready(Reason.MEASUREMENT_STALE, "no complete measurement within three intervals")
-    return ready(Reason.STARTING, "the first measurement is under way")
+    if not report.measured:
+        return ready(Reason.STARTING, "the first measurement is under way")
+    if _available(given.deployment) == 0:
+        message = "the keeper is not running or not ready; what is shown is what it said last"
+        return ready(Reason.KEEPER_UNAVAILABLE, _with_pod_problem(message, given.deployment))
+    return None
 
 
 def _before_report(deployment: Object | None) -> tuple[Condition, ...]:

@@ -25,7 +25,7 @@ from evenkeel.controller.ingest_jobs import (
     build_reference,
     build_sealer,
 )
-from evenkeel.controller.jobs import JobView, find_problem, newest, retry_wait
+from evenkeel.controller.jobs import JobView, Problem, before, find_problem, newest, retry_wait
 from evenkeel.controller.plan import Child, Moment, Plan, Removal, Saying
 from evenkeel.controller.pods import Images
 from evenkeel.controller.references import Choice
@@ -38,6 +38,8 @@ from evenkeel.kube import resources
 from evenkeel.reasons import ConditionType, Reason
 
 MAX_ROUNDS = 3
+PROVING_SECONDS = 30.0
+"""How long a repeated Job runs before the last failure is taken for mended."""
 STALLING = frozenset(
     {
         Reason.SOURCE_MISSING,
@@ -172,11 +174,11 @@ def _run(given: DatasetInput, at: Moment, role: Role, setup: IngestSetup) -> Ste
     if job is None:
         return Step(going, (build_account(setup), build(setup, found.round, 0)))
     problem = find_problem(job, given.pods)
-    said = _said(problem.reason, problem.message).conditions if problem is not None else going
     if not job.failed or (problem is not None and problem.reason is Reason.SEAL_FAILED):
-        return Step(said, (build_account(setup),))
+        return _follow(at, job, problem or _last_problem(given, at, job), going, setup)
     if problem is None:
-        said = _said(Reason.INGEST_FAILED, f"Job {job.name} failed and left no pod that says why").conditions
+        problem = Problem(Reason.INGEST_FAILED, f"Job {job.name} failed and left no pod that says why")
+    said = _said(problem.reason, problem.message).conditions
     wait = retry_wait(job, at.now)
     if wait > 0:
         return Step(said, (build_account(setup),), again_seconds=wait)
@@ -187,6 +189,28 @@ def _run(given: DatasetInput, at: Moment, role: Role, setup: IngestSetup) -> Ste
     ]
     removals = tuple(Removal(resources.JOB, one.namespace, one.name, one.uid) for one in old)
     return Step(said, (build_account(setup), build(setup, found.round, job.attempt + 1)), removals)
+
+
+def _follow(
+    at: Moment, job: JobView, problem: Problem | None, going: tuple[Condition, ...], setup: IngestSetup
+) -> Step:
+    """A Job that runs, or that nobody should repeat."""
+    said = going if problem is None else _said(problem.reason, problem.message).conditions
+    proven = (job.created_at - at.now).total_seconds() + PROVING_SECONDS
+    again = proven if job.attempt > 0 and proven > 0 else None
+    return Step(said, (build_account(setup),), again_seconds=again)
+
+
+def _last_problem(given: DatasetInput, at: Moment, job: JobView) -> Problem | None:
+    """What was wrong with the attempt before, until this one has run for a while: reasons must not flicker."""
+    last = before(given.jobs, job)
+    if (
+        last is None
+        or job.ended_at is not None
+        or (at.now - job.created_at).total_seconds() > PROVING_SECONDS
+    ):
+        return None
+    return find_problem(last, given.pods)
 
 
 def _going(found: DatasetReport, role: Role) -> tuple[Condition, ...]:

@@ -56,7 +56,8 @@ def _guarded(context: Context, gather: Gather) -> Planner:
 
     def plan(store: Store, key: Key, at: Moment) -> Plan | None:
         item = store.get(key.kind, key.namespace, key.name)
-        if item is None:
+        if item is None or _is_ending(store.get("Namespace", "", key.namespace)):
+            # Nothing can be made in a namespace that ends; what is there goes with it.
             return None
         try:
             return gather(context, item, key, at)
@@ -64,6 +65,10 @@ def _guarded(context: Context, gather: Gather) -> Planner:
             return plan_refusal(item, error, at)
 
     return plan
+
+
+def _is_ending(namespace: Object | None) -> bool:
+    return namespace is not None and "deletionTimestamp" in namespace["metadata"]
 
 
 def plan_refusal(item: Object, error: InputError, at: Moment) -> Plan:

@@ -53,7 +53,7 @@ class HealthServer:
         """The port in use after `start`."""
 
     async def start(self, port: int) -> None:
-        """Listen on all addresses; port 0 takes a free one.
+        """Listen on all addresses; port 0 takes a free one of the loopback.
 
         Raises:
             OSError: the port is taken.
@@ -64,7 +64,8 @@ class HealthServer:
         app.router.add_get("/metrics", self._scrape)
         self._runner = web.AppRunner(app, access_log=None)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, None, port)
+        # With port 0 each family would get a port of its own.
+        site = web.TCPSite(self._runner, None if port else "127.0.0.1", port)
         await site.start()
         self.port = self._runner.addresses[0][1]
 

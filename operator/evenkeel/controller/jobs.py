@@ -41,6 +41,7 @@ class JobView:
     attempt: int
     holder: str
     complete: bool
+    created_at: datetime
     ended_at: datetime | None
     """When it completed or failed; None while it runs."""
 
@@ -70,6 +71,7 @@ def view_job(item: Object) -> JobView:
         round=int(labels.get(LABEL_ROUND, 0)),
         attempt=int(labels.get(LABEL_ATTEMPT, 0)),
         holder=labels.get(LABEL_HOLDER, ""),
+        created_at=parse_time(meta["creationTimestamp"]),
         complete=ended is not None and ended["type"] == "Complete",
         ended_at=None if ended is None else parse_time(ended["lastTransitionTime"]),
     )
@@ -90,6 +92,12 @@ def newest(jobs: Iterable[JobView], role: Role, *, round_: int = 0, holder: str 
     """The last attempt of what is to be done."""
     found = [one for one in jobs if (one.role, one.round, one.holder) == (role, round_, holder)]
     return max(found, key=lambda one: one.attempt, default=None)
+
+
+def before(jobs: Iterable[JobView], job: JobView) -> JobView | None:
+    """The attempt before `job`, as long as it is kept."""
+    wanted = (job.role, job.round, job.holder, job.attempt - 1)
+    return next((one for one in jobs if (one.role, one.round, one.holder, one.attempt) == wanted), None)
 
 
 def retry_wait(job: JobView, now: datetime) -> float:

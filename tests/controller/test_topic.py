@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import yaml
+
+from evenkeel import names
+from evenkeel.domain.exchange import Fault, RoutesReport, TopicReport
+from evenkeel.reasons import Reason
+from tests.support.world import World, cluster, ready_world, report_all, settle, topic
+
+GOLDEN = Path(__file__).parents[1] / "data" / "controller"
+EXISTS = TopicReport("events", exists=True, topic_id="t", partitions=6, replication_factor=2)
+
+
+def test_status_as_people_see_it() -> None:
+    world = ready_world(topic("events"))
+    routes = RoutesReport(
+        active=True, reason=Reason.ROUTED, message="routed", owner_epoch=2, epoch=7,
+        predicted_max_fill_permille=610, optimal_max_fill_permille=600, uniform_max_fill_permille=700,
+    )  # fmt: skip
+    world.report(topics=(TopicReport("events", True, "t", 6, 2, routes),))
+    world.run("BalancedTopic", "events")
+    found = (world.get("BalancedTopic", "events") or {})["status"]
+    assert found == yaml.safe_load((GOLDEN / "topic-status.yaml").read_text())
+
+
+def test_waits_for_the_cluster() -> None:
+    world = World()
+    world.add(cluster())
+    world.add(topic("events"))
+    world.run("BalancedTopic", "events")
+    assert world.condition("BalancedTopic", "events") == ("False", "ClusterNotReady")
+    status = (world.get("BalancedTopic", "events") or {})["status"]
+    assert status["clusterRef"] == {"name": "kafka", "namespace": "data"}
+
+
+def test_topic_that_does_not_exist_yet() -> None:
+    world = ready_world(topic("events"))
+    world.add(topic("later", "later"))
+    settle(world)
+    assert world.condition("BalancedTopic", "later") == ("False", "TopicCreating")
+
+
+def test_new_spec_is_not_ready_until_the_keeper_took_it_up() -> None:
+    world = ready_world(topic("events", partitions=6))
+    assert world.condition("BalancedTopic", "events") == ("True", "Ready")
+    world.change(
+        "BalancedTopic", "events", metadata={"generation": 2}, spec={"topicName": "events", "partitions": 9}
+    )
+    world.run("BalancedTopic", "events")
+    assert world.condition("BalancedTopic", "events") == ("False", "Pending")
+    world.run("BalancedCluster", "kafka")
+    report_all(world)
+    world.run("BalancedTopic", "events")
+    assert world.condition("BalancedTopic", "events") == ("True", "Ready")
+
+
+def test_change_of_another_topic_does_not_disturb() -> None:
+    world = ready_world(topic("events"))
+    world.add(topic("later", "later"))
+    settle(world)
+    assert world.condition("BalancedTopic", "events") == ("True", "Ready")
+
+
+def test_fault_of_the_topic_is_the_reason() -> None:
+    world = ready_world(topic("events"))
+    fault = Fault(Reason.PARTITIONS_LOWERED, "partitions: has 6, 3 are asked for", "topic/events")
+    world.report(topics=(EXISTS,), faults=(fault, Fault(Reason.TOPIC_DRIFT, "x", "topic/other")))
+    world.run("BalancedTopic", "events")
+    assert world.condition("BalancedTopic", "events") == ("False", "PartitionsLowered")
+    assert world.condition("BalancedTopic", "events", "Stalled")[0] == "True"
+
+
+def test_routes_are_separate_from_ready() -> None:
+    world = ready_world(topic("events"))
+    idle = RoutesReport(active=False, reason=Reason.COMPACTED, message="compacted topics are not routed")
+    world.report(topics=(TopicReport("events", True, "t", 6, 2, idle),))
+    world.run("BalancedTopic", "events")
+    assert world.condition("BalancedTopic", "events") == ("True", "Ready")
+    assert world.condition("BalancedTopic", "events", "RoutesActive") == ("False", "Compacted")
+    assert "routes" not in (world.get("BalancedTopic", "events") or {})["status"]
+
+
+def test_paused_topic_is_not_created_and_says_so() -> None:
+    world = ready_world(topic("events", state="Paused", partitions=9))
+    told = world.desired().topics[0]
+    assert (told.create, told.partitions) == (False, None)
+    world.report()
+    world.run("BalancedTopic", "events")
+    assert world.condition("BalancedTopic", "events") == ("False", "Paused")
+
+
+def test_older_resource_owns_the_topic() -> None:
+    world = ready_world(topic("first"))
+    second = topic("second")
+    second["metadata"]["creationTimestamp"] = "2026-01-01T00:00:09Z"
+    world.add(second)
+    settle(world)
+    settle(world)
+    assert [one.owner_uid for one in world.desired().topics] == ["uid-first"]
+    assert world.condition("BalancedTopic", "second") == ("False", "Conflict")
+    assert "data/first" in world.message("BalancedTopic", "second")
+
+
+def test_only_policy_delete_has_a_finalizer() -> None:
+    world = ready_world(topic("events"))
+    assert world.plan("BalancedTopic", "events").patches == ()
+    world.change(
+        "BalancedTopic",
+        "events",
+        spec={"topicName": "events", "deletionPolicy": "Delete"},
+        metadata={"generation": 2},
+    )
+    (patch,) = world.plan("BalancedTopic", "events").patches
+    assert not isinstance(patch.body, tuple)
+    assert patch.body["metadata"]["finalizers"] == [names.FINALIZER]
+    world.change(
+        "BalancedTopic",
+        "events",
+        spec={"topicName": "events"},
+        metadata={"finalizers": [names.FINALIZER, "other"]},
+    )
+    (patch,) = world.plan("BalancedTopic", "events").patches
+    assert not isinstance(patch.body, tuple)
+    assert patch.body["metadata"]["finalizers"] == ["other"]
+
+
+def deleting() -> World:
+    world = ready_world(topic("events", deletionPolicy="Delete"))
+    meta = {"deletionTimestamp": "2026-01-02T00:00:00Z", "finalizers": [names.FINALIZER]}
+    world.change("BalancedTopic", "events", metadata=meta)
+    return world
+
+
+def test_deleted_topic_stays_until_the_report_says_it_is_gone() -> None:
+    world = deleting()
+    world.report(topics=(TopicReport("events", exists=False),))
+    assert world.plan("BalancedTopic", "events").patches == ()
+    world.run("BalancedCluster", "kafka")
+    assert [one.topic for one in world.desired().deletions] == ["events"]
+    assert world.desired().topics == ()
+    world.report(topics=(EXISTS,))
+    assert world.plan("BalancedTopic", "events").patches == ()
+    world.report(topics=(TopicReport("events", exists=False),))
+    assert len(world.plan("BalancedTopic", "events").patches) == 1
+
+
+def test_deleted_topic_goes_at_once_when_its_cluster_is_gone() -> None:
+    world = deleting()
+    item = world.get("BalancedCluster", "kafka")
+    assert item is not None
+    world.store.put("DELETED", item)
+    assert len(world.plan("BalancedTopic", "events").patches) == 1
+
+
+def test_object_that_cannot_be_read_says_which_field() -> None:
+    world = ready_world()
+    world.add(topic("bad", partitions="many"))
+    world.run("BalancedTopic", "bad")
+    assert world.condition("BalancedTopic", "bad") == ("False", "InvalidSpec")
+    assert "spec.partitions" in world.message("BalancedTopic", "bad")
