@@ -2,35 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-
 from e2e.cluster import nodeimage
 from scripts.provision import docker, gotools, images, steps
+from scripts.provision.tasks import Tasks
 
 
 def prepare() -> None:
     """Pull or build the Go programs, the node image and the images of `scripts.provision.images`.
 
     Raises:
-        steps.StepFailed: one of them failed; the others were let end.
+        steps.StepFailed: one of them failed; what was under way has been stopped.
     """
-    with _gathered() as start:
-        start(gotools.ensure)
+    with Tasks() as tasks:
+        tasks.start(gotools.ensure)
         with steps.step("docker"):
             docker.ensure()
         # In the order in which a Dockerfile, Kafka and the nodes can go on with them.
-        start(images.base_image)
-        start(images.jre_image)
-        start(nodeimage.ensure)
-
-
-@contextlib.contextmanager
-def _gathered() -> Iterator[Callable[[Callable[[], object]], None]]:
-    """Run what the body starts on threads; the first failure is raised when all have ended."""
-    futures: list[Future[object]] = []
-    with ThreadPoolExecutor(max_workers=4, thread_name_prefix="prepare") as pool:
-        yield lambda task: futures.append(pool.submit(task))
-    for future in futures:
-        future.result()
+        for call in (images.base_image, images.jre_image, nodeimage.ensure):
+            tasks.start(call)
+        tasks.wait_all()

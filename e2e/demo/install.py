@@ -22,7 +22,15 @@ def install(cluster: Cluster, control: str, data: str) -> None:
         steps.StepFailed: Helm refuses, or the operator is not ready in time.
     """
     with steps.step("Evenkeel by its Helm chart"):
-        words = ["upgrade", RELEASE, CHART, "--install", "--namespace", NAMESPACE, "--create-namespace"]
+        words: list[str | Path] = [
+            "upgrade",
+            RELEASE,
+            CHART,
+            "--install",
+            "--namespace",
+            NAMESPACE,
+            "--create-namespace",
+        ]
         helm(cluster, *words, "--set", "crds.enabled=true", *image_values(control, data))
         limit = f"--timeout={READY_SECONDS}s"
         cluster.kubectl(

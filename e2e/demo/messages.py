@@ -15,7 +15,7 @@ from evenkeel.ingest.packing import Packer
 from evenkeel.ingest.plan import build_layout, build_schema
 from evenkeel.ingest.sources import list_source
 
-Headers = list[tuple[str, bytes]]
+Headers = list[tuple[str, str | bytes | None]]
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def pack(dataset: TrainingDataset, source: Path) -> Load:
     layout = build_layout(listing, settings)
     packer = Packer(listing, build_schema(listing, settings.format), settings)
     digest = schema_digest(layout.schema)
-    messages = []
+    messages: list[tuple[bytes, Headers]] = []
     for message in (item for part in layout.slices for item in part):
         packed = packer.pack(message)
         if packed.rejected and settings.on_bad_record is BadRecordPolicy.FAIL:
@@ -82,7 +82,7 @@ def pack(dataset: TrainingDataset, source: Path) -> Load:
             identity = MessageIdentity(
                 "twin", digest, 0, message.slice, message.first, packed.records, packed.digest
             )
-            messages.append((packed.value, identity.encode()))
+            messages.append((packed.value, [*identity.encode()]))
     return Load(settings, tuple(messages), layout.planned_bytes, len(listing.objects))
 
 

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass
 
 from e2e.cluster import nodeimage
 from e2e.demo import data
-from e2e.demo.tasks import Tasks
 from scripts.provision import apt, docker, gotools, images, jars, product, steps, venv
+from scripts.provision.tasks import Tasks
 
 VENV_PACKAGE = "python3-venv"
 _TOOLS = {"java": jars.JAVA_PACKAGE, "mvn": "maven", "mmdebstrap": "mmdebstrap"}

@@ -18,14 +18,15 @@ from e2e.demo.fills import Gauge
 from e2e.demo.messages import Load
 from e2e.demo.meter import Meter
 from e2e.demo.prepare import Prepared
-from e2e.demo.tasks import Tasks
 from e2e.demo.yardstick import Yardstick, build_yardstick
 from e2e.kafka import ballast, deploy
 from e2e.kafka.deploy import KafkaInPods
+from evenkeel.api.training_dataset import TrainingDataset
 from evenkeel.domain.exchange import Policy
 from evenkeel.errors import EvenkeelError
 from evenkeel.planning.placement import plan_assignments
 from scripts.provision import cache, gotools, steps
+from scripts.provision.tasks import Tasks
 
 DISKS_MEBIBYTES = (512, 768, 1024, 1024)
 TARGETS = {1: 0.60, 2: 0.45, 3: 0.30, 4: 0.15}
@@ -209,7 +210,7 @@ def _rank(log: ledger.RankLog, digest: str) -> results.Rank:
     )
 
 
-def _example(name: str) -> messages.TrainingDataset:
+def _example(name: str) -> TrainingDataset:
     return messages.read_dataset(install.EXAMPLES / name)
 
 

@@ -50,7 +50,9 @@ def _install(packages: Sequence[str]) -> None:
     with steps.step(f"packages {' '.join(packages)}"):
         quiet = {"DEBIAN_FRONTEND": "noninteractive"}
         steps.run([apt, "-qq", "update"], env=quiet)
-        steps.run([apt, "-qq", "install", "--yes", "--no-install-recommends", *packages], env=quiet)
+        # dpkg that was interrupted wants to be mended by hand.
+        words = ["install", "--yes", "--no-install-recommends", *packages]
+        steps.run([apt, "-qq", *words], env=quiet, whole=True)
 
 
 def root_archive(name: str, packages: Sequence[str], unread: Sequence[str] = _UNREAD) -> Path:

@@ -66,17 +66,21 @@ def run(
     env: Mapping[str, str] | None = None,
     stdin: bytes | None = None,
     timeout: float | None = None,
+    whole: bool = False,
 ) -> str:
     """Run a command -> its standard output.
 
-    `env` is added to the process environment. Output is kept in `logs/` of the cache as well.
+    `env` is added to the process environment. Output is kept in `logs/` of the cache as well. The command
+    gets a process group of its own: Ctrl-C reaches it through `stop` alone, and all of its children with
+    it; `whole` lets it end first, for what must not be left half done.
 
     Raises:
         StepFailed: the command cannot be started, ended with an error, or ran past `timeout`.
     """
     words = [str(word) for word in command]
     try:
-        process, output, errors = _communicate(words, cwd, {**os.environ, **(env or {})}, stdin or b"", timeout)
+        process = _start(words, cwd, {**os.environ, **(env or {})}, whole=whole)
+        output, errors = _communicate(process, stdin or b"", timeout, whole=whole)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise StepFailed(f"{words[0]}: {error}") from error
     _log(words, output + errors)
@@ -92,31 +96,51 @@ def stop(number: int = signal.SIGINT) -> None:
         _stopped.set()
         under_way = list(_running)
     for process in under_way:
-        process.send_signal(number)
+        _signal(process, number)
 
 
-def _communicate(
-    words: list[str], cwd: Path | None, env: Mapping[str, str], stdin: bytes, timeout: float | None
-) -> tuple[subprocess.Popen[bytes], bytes, bytes]:
+def _start(
+    words: list[str], cwd: Path | None, env: Mapping[str, str], *, whole: bool
+) -> subprocess.Popen[bytes]:
     pipe = subprocess.PIPE
     with _starting:
         if _stopped.is_set():
             raise StepFailed(f"{words[0]}: not started, we are stopping")
-        process = subprocess.Popen(words, cwd=cwd, env=env, stdin=pipe, stdout=pipe, stderr=pipe)
-        _running.add(process)
+        process = subprocess.Popen(
+            words, cwd=cwd, env=env, stdin=pipe, stdout=pipe, stderr=pipe, process_group=0
+        )
+        if not whole:
+            _running.add(process)
+    return process
+
+
+def _communicate(
+    process: subprocess.Popen[bytes], stdin: bytes, timeout: float | None, *, whole: bool
+) -> tuple[bytes, bytes]:
     try:
-        output, errors = process.communicate(stdin, timeout)
-    except BaseException:
-        process.kill()
-        process.wait()  # not communicate(): a grandchild may keep the pipes open
-        for stream in (process.stdin, process.stdout, process.stderr):
-            if stream is not None:
-                with contextlib.suppress(OSError):
-                    stream.close()
+        return process.communicate(stdin, timeout)
+    except BaseException as error:
+        if whole and isinstance(error, KeyboardInterrupt):
+            process.communicate()
+        else:
+            _abandon(process)
         raise
     finally:
         _running.discard(process)
-    return process, output, errors
+
+
+def _abandon(process: subprocess.Popen[bytes]) -> None:
+    _signal(process, signal.SIGKILL)
+    process.wait()  # not communicate(): a process that left the group may keep the pipes open
+    for stream in (process.stdin, process.stdout, process.stderr):
+        if stream is not None:
+            with contextlib.suppress(OSError):
+                stream.close()
+
+
+def _signal(process: subprocess.Popen[bytes], number: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, number)
 
 
 def _log(words: Sequence[str], output: bytes) -> None:

@@ -10,7 +10,6 @@ from e2e.demo import fills, install, messages, prepare, sources
 from e2e.demo.fills import Disk, Gauge
 from e2e.demo.messages import Load
 from e2e.demo.meter import available_bytes
-from e2e.demo.tasks import Tasks
 from e2e.demo.twins import plain_config
 from e2e.demo.yardstick import build_yardstick
 from evenkeel.domain.exchange import Policy
@@ -18,6 +17,7 @@ from evenkeel.domain.snapshot import Broker, ClusterSnapshot, LogDir
 from evenkeel.planning.placement import plan_assignments
 from scripts.provision import cache
 from scripts.provision.steps import StepFailed
+from scripts.provision.tasks import Tasks
 
 MIB = 1 << 20
 SIZES = {1: 512 * MIB, 2: 768 * MIB, 3: 1024 * MIB, 4: 1024 * MIB}

@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+import contextlib
+import signal
 import threading
 import time
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -41,8 +45,7 @@ def test_stop_ends_what_runs_in_other_threads_and_starts_nothing_more() -> None:
 
     thread = threading.Thread(target=sleep)
     thread.start()
-    while not steps._running:
-        time.sleep(0.01)
+    wait_for(lambda: bool(steps._running))
     steps.stop()
     thread.join(10)
     assert len(failures) == 1
@@ -56,3 +59,36 @@ def test_only_steps_that_ended_well_are_remembered() -> None:
     with pytest.raises(steps.StepFailed), steps.step("bad"):
         raise steps.StepFailed("no")
     assert [step.title for step in steps.finished] == ["good"]
+
+
+def test_stop_reaches_the_children_of_a_command(tmp_path: Path) -> None:
+    noted = tmp_path / "pid"
+    thread = threading.Thread(target=run_quietly, args=(f"sleep 60 & echo $! > {noted}; wait",))
+    thread.start()
+    wait_for(lambda: noted.is_file() and noted.read_text().strip().isdigit())
+    steps.stop(signal.SIGTERM)
+    thread.join(10)
+    wait_for(lambda: not Path(f"/proc/{noted.read_text().strip()}").exists())
+
+
+def test_a_command_that_must_not_be_left_half_done_ends_by_itself(tmp_path: Path) -> None:
+    begun, done = tmp_path / "begun", tmp_path / "done"
+    script = f"touch {begun}; sleep 0.5; touch {done}"
+    thread = threading.Thread(target=lambda: steps.run(["sh", "-c", script], whole=True))
+    thread.start()
+    wait_for(begun.exists)
+    steps.stop()
+    thread.join(10)
+    assert done.exists()
+
+
+def run_quietly(script: str) -> None:
+    with contextlib.suppress(steps.StepFailed):
+        steps.run(["sh", "-c", script])
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)

@@ -21,7 +21,7 @@ class Tasks:
     """
 
     def __init__(self, workers: int = WORKERS) -> None:
-        self._pool = ThreadPoolExecutor(workers, thread_name_prefix="demo")
+        self._pool = ThreadPoolExecutor(workers, thread_name_prefix="task")
         self._futures: list[Future[object]] = []
 
     def __enter__(self) -> Self:
