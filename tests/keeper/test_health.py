@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import aiohttp
+import pytest
+
+from evenkeel.domain.exchange import ClaimReport, Fault, Report, RoutesReport, TopicReport, VolumeReport
+from evenkeel.keeper.health import HealthServer, Metrics
+from evenkeel.reasons import Reason
+
+REPORT = Report(
+    desired_version="v",
+    claim=ClaimReport(held=True),
+    measured=True,
+    volumes=(VolumeReport(1, "/data", 100, 40), VolumeReport(2, "/data", None, None)),
+    max_fill_permille=400,
+    faults=(Fault(Reason.TOPIC_MISSING, "a"), Fault(Reason.TOPIC_MISSING, "b")),
+    topics=(TopicReport("t", exists=True, routes=RoutesReport(True, Reason.ROUTED, "", epoch=7)),),
+)
+
+
+async def fetch(port: int, path: str) -> tuple[int, str]:
+    async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{port}{path}") as answer:
+        return answer.status, await answer.text()
+
+
+async def test_probes_and_metrics_are_served() -> None:
+    metrics = Metrics()
+    server = HealthServer(metrics, healthy=lambda: True, ready=lambda: False)
+    await server.start(0)
+    try:
+        metrics.show(REPORT)
+        assert (await fetch(server.port, "/healthz"))[0] == 200
+        assert (await fetch(server.port, "/readyz"))[0] == 503
+        text = (await fetch(server.port, "/metrics"))[1]
+    finally:
+        await server.close()
+    assert 'evenkeel_volume_used_bytes{broker="1",path="/data"} 40.0' in text
+    assert 'broker="2"' not in text
+    assert 'evenkeel_faults{reason="TopicMissing"} 2.0' in text
+    assert 'evenkeel_routes_epoch{topic="t"} 7.0' in text
+    assert "evenkeel_max_fill_ratio 0.4" in text
+
+
+def test_a_fault_that_is_gone_counts_zero() -> None:
+    metrics = Metrics()
+    metrics.show(REPORT)
+    metrics.show(Report(desired_version="v"))
+    value = metrics.registry.get_sample_value("evenkeel_faults", {"reason": "TopicMissing"})
+    assert value == 0
+    assert metrics.registry.get_sample_value("evenkeel_claim_held") == 0
+
+
+@pytest.mark.parametrize("seen", [1, 2])
+def test_showing_again_changes_nothing(seen: int) -> None:
+    metrics = Metrics()
+    for _ in range(seen):
+        metrics.show(REPORT)
+    assert metrics.registry.get_sample_value("evenkeel_faults", {"reason": "TopicMissing"}) == 2
