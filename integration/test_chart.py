@@ -119,6 +119,16 @@ def test_every_object_of_the_chart_is_accepted(crds: Kubectl, helm: Helm) -> Non
     crds("delete", "namespace", "chart-dry-run", "--wait=false")
 
 
+def test_without_node_cache_a_restricted_namespace_has_nothing_to_warn_of(crds: Kubectl, helm: Helm) -> None:
+    crds("create", "namespace", "chart-restricted")
+    crds("label", "namespace", "chart-restricted", "pod-security.kubernetes.io/warn=restricted")
+    settings = ("--set", "nodeCache.enabled=false,crds.enabled=false")
+    place = ("--namespace", "chart-restricted", "--kube-version", "1.34.0")
+    text = helm("template", RELEASE, CHART, *place, *settings)
+    crds("apply", "--server-side", "--dry-run=server", "--warnings-as-errors", "-f", "-", stdin=text)
+    crds("delete", "namespace", "chart-restricted", "--wait=false")
+
+
 def test_helm_alone_installs_the_definitions_and_keeps_them(
     own_apiserver: ApiServer, kube_binaries: Path
 ) -> None:
