@@ -98,9 +98,14 @@ class ErrorWatch:
         if self.last is None or self.last.code() not in _LOGIN:
             self.last = error
 
+    @property
+    def refused(self) -> bool:
+        """Whether Kafka refused the credentials: waiting longer is in vain."""
+        return self.last is not None and self.last.code() in _LOGIN
+
     def explain(self, fallback: KafkaError, doing: str) -> EvenkeelError:
         """The exception for a call that ended in `fallback`: a refused login wins over the time-out."""
-        if self.last is not None and self.last.code() in _LOGIN:
+        if self.last is not None and self.refused:
             return build_error(self.last, doing)
         return build_error(fallback, doing)
 

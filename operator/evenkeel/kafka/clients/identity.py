@@ -37,12 +37,15 @@ def identify_topic(connection: Connection, topic: str, timeout: float = 10.0) ->
     admin = AdminClient(config, logger=client_logger)
     try:
         future = admin.describe_topics(TopicCollection([topic]), request_timeout=timeout)[topic]
-        described = future.result(timeout)
+        deadline = time.monotonic() + timeout
+        while not future.done() and time.monotonic() < deadline and not watch.refused:
+            admin.poll(0.1)  # the cause of a failure comes by the callback, which only this serves
+        described = future.result(0)
         cluster_id = admin.list_topics(topic, timeout=timeout).cluster_id
     except KafkaException as error:
         raise watch.explain(unwrap(error), f"describing topic {topic}") from error
     except TimeoutError as error:
-        late = KafkaError(KafkaError._TIMED_OUT, f"no answer within {timeout:g} s")  # noqa: SLF001
+        late = KafkaError(KafkaError._TIMED_OUT, "no answer")  # noqa: SLF001
         raise watch.explain(late, f"describing topic {topic}") from error
     return TopicIdentity(str(cluster_id), str(described.topic_id), len(described.partitions))
 

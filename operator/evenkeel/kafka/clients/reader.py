@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ from evenkeel.kafka.clients.failures import ErrorWatch, build_error, client_logg
 from evenkeel.reasons import Reason
 
 POLL_SECONDS = 0.2
+TRY_SECONDS = 4.0
+"""One question to a broker: the client does not serve callbacks while it waits for the answer."""
 FRESH_TOPIC_SECONDS = 5.0
 """How long "no such topic" is taken for "not everywhere yet"."""
 NO_HEADERS: Mapping[str, bytes] = MappingProxyType({})
@@ -56,6 +59,7 @@ class PartitionReader:
         monotonic: Callable[[], float] = time.monotonic,
         **overrides: Any,
     ) -> None:
+        self._assigned = False
         self._place = TopicPartition(topic, partition)
         self._name = f"{topic}/{partition}"
         self._monotonic = monotonic
@@ -80,25 +84,45 @@ class PartitionReader:
             RetryableError: no answer within `timeout` seconds, or no such topic.
             ConfigurationError: a right or the credentials are missing.
         """
-        deadline = self._monotonic() + min(timeout, FRESH_TOPIC_SECONDS)
+        began = self._monotonic()
         while True:
             try:
-                return self._ask_bounds(timeout)
+                return self._ask_bounds(min(timeout, TRY_SECONDS))
             except RetryableError as error:
-                if error.reason is not Reason.TOPIC_MISSING or self._monotonic() > deadline:
+                fresh = error.reason is Reason.TOPIC_MISSING
+                patience = min(timeout, FRESH_TOPIC_SECONDS) if fresh else timeout
+                if self._monotonic() - began >= patience:
                     raise
-                self._consumer.poll(POLL_SECONDS)  # brokers learn of a new topic one after the other
+                self._serve(POLL_SECONDS)  # brokers learn of a new topic one after the other
 
     def _ask_bounds(self, timeout: float) -> tuple[int, int]:
         doing = f"asking for the bounds of {self._name}"
         try:
             bounds: Any = self._consumer.get_watermark_offsets(self._place, timeout=timeout, cached=False)
         except KafkaException as error:
-            raise self._watch.explain(unwrap(error), doing) from error
+            self._serve(0)
+            raise self._watch.explain(self._find_cause(unwrap(error)), doing) from error
         if not bounds:  # what the client answers when the time is over
             message = f"{doing}: no answer within {timeout} s"
             raise RetryableError(message, reason=Reason.BROKERS_UNREACHABLE)
         return int(bounds[0]), int(bounds[1])
+
+    def _serve(self, seconds: float) -> None:
+        """Let the error callback tell of a refused login; once records flow, polling would take one."""
+        if not self._assigned:
+            self._consumer.poll(seconds)
+        elif seconds:
+            threading.Event().wait(seconds)
+
+    def _find_cause(self, error: KafkaError) -> KafkaError:
+        """What metadata says of the topic: a missing right on it looks like a missing partition."""
+        if error.code() != KafkaError._UNKNOWN_PARTITION:  # noqa: SLF001
+            return error
+        try:
+            described = self._consumer.list_topics(self._place.topic, timeout=5.0).topics
+        except KafkaException as failed:
+            return unwrap(failed)
+        return described[self._place.topic].error or error
 
     def read(self, first: int, end: int | None = None, timeout: float = 30.0) -> Iterator[LogRecord]:
         """Records with first <= offset < end, ascending.
@@ -148,6 +172,7 @@ class PartitionReader:
         return [_build_record(message) for message in messages if self._is_record(message)]
 
     def _assign(self, first: int) -> None:
+        self._assigned = True
         self._consumer.assign([TopicPartition(self._place.topic, self._place.partition, first)])
 
     def _is_record(self, message: Message) -> bool:
