@@ -31,4 +31,4 @@ def configure(level: int = logging.INFO) -> None:
     logging.basicConfig(level=level, handlers=[handler], force=True)
     logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
     # What librdkafka says of dead brokers, many times a second, our faults say once.
-    logging.getLogger("evenkeel.kafka.librdkafka").setLevel(logging.CRITICAL)
+    logging.getLogger("evenkeel.kafka.librdkafka").setLevel(logging.CRITICAL + 1)
