@@ -91,6 +91,21 @@ def test_unplanned_inflow_has_a_floor_against_one_broker_taking_all() -> None:
     assert min(leads) > 0.02
 
 
+def test_an_idle_topic_does_not_keep_an_ingest_from_levelling() -> None:
+    alone = demo_snapshot()
+    again = [(one.topic, one) for one in alone.partitions if one.topic == "clipart"]
+    idle = tuple(replace(one, topic="events") for _, one in again)
+    both = replace(
+        alone, partitions=(*alone.partitions, *idle), incoming=(*alone.incoming, Incoming("events", 0.0))
+    )
+    plan = plan_routes(both, {"events": TopicRouting(), "clipart": TopicRouting()}, Policy())
+    assert plan.topics["clipart"].optimal_max_fill == pytest.approx(
+        route(alone, "clipart").optimal_max_fill, abs=1e-3
+    )
+    assert np.allclose(plan.topics["clipart"].weights, route(alone, "clipart").weights, atol=2e-3)
+    assert plan.topics["events"].active
+
+
 def test_two_topics_do_not_both_discover_the_same_empty_broker() -> None:
     disks = [broker(i, 100 * GIB, size * GIB) for i, size in enumerate((50, 50, 50, 20))]
     parts = (*partitions_of("a", RING), *partitions_of("b", RING))

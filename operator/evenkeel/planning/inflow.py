@@ -132,3 +132,11 @@ def apply_floor(
             size = floor * size / expected if expected > 0 else floor / len(unplanned)
         result[topic] = max(size, LEAST_SHARE * whole)
     return result
+
+
+def expected_bytes(
+    inflow: Mapping[str, Inflow], topics: tuple[str, ...], capacity: Floats
+) -> dict[str, float]:
+    """W_t of the routed topics as expected, without the floor."""
+    least = LEAST_SHARE * float(capacity.sum())
+    return {topic: max(inflow[topic].steerable, least) for topic in topics}

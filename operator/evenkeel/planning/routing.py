@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from evenkeel.domain.exchange import Policy, TopicRouting
 from evenkeel.domain.snapshot import ClusterSnapshot, Partition
 from evenkeel.planning.eligible import Refusal, build_columns, has_leader, refuse_topic, stopped
-from evenkeel.planning.inflow import apply_floor, base_bytes, gather_inflow
+from evenkeel.planning.inflow import apply_floor, base_bytes, expected_bytes, gather_inflow
 from evenkeel.planning.program import Columns, Program, solve_optimum
 from evenkeel.planning.space import Floats, Space, build_space
 from evenkeel.planning.weights import blend, solve_weights
@@ -98,9 +98,34 @@ def _plan(
     partitions: Mapping[str, list[Partition]],
     policy: Policy,
 ) -> dict[str, TopicRoutes]:
+    """Topics whose bytes are expected first; those that the floor raises come after, upon them.
+
+    The floor is what weights of little or no inflow are made for, not bytes that will come: taken for real,
+    an idle topic would seem to level the disks by itself and keep a running ingest from doing it.
+    """
     inflow = gather_inflow(snapshot, routed)
-    base = base_bytes(snapshot, space, inflow)
-    steerable = apply_floor(inflow, tuple(routed), base, space.capacity)
+    base, names = base_bytes(snapshot, space, inflow), tuple(routed)
+    expected = expected_bytes(inflow, names, space.capacity)
+    raised = apply_floor(inflow, names, base, space.capacity)
+    late = [topic for topic in names if raised[topic] > expected[topic]]
+    if not late or len(late) == len(names):
+        return _plan_together(snapshot, space, routed, partitions, policy, base, raised)[0]
+    first, load = _plan_together(snapshot, space, routed, partitions, policy, base, expected, without=late)
+    rest = {topic: routed[topic] for topic in late}
+    return first | _plan_together(snapshot, space, rest, partitions, policy, load, raised)[0]
+
+
+def _plan_together(
+    snapshot: ClusterSnapshot,
+    space: Space,
+    routed: Mapping[str, TopicRouting],
+    partitions: Mapping[str, list[Partition]],
+    policy: Policy,
+    base: Floats,
+    steerable: Mapping[str, float],
+    without: Collection[str] = (),
+) -> tuple[dict[str, TopicRoutes], Floats]:
+    """One program for all of `routed` -> their routes, and the volumes' bytes with those not in `without`."""
     stops = {topic: stopped(space, partitions[topic], policy) for topic in routed}
     columns = tuple(
         build_columns(topic, snapshot, space, partitions[topic], stops[topic], routing, steerable[topic])
@@ -110,10 +135,14 @@ def _plan(
     shares, fills = _solve(program, policy.slack_percent / 100)
     uniform = _uniform_fill(program, space, partitions)
     found = _Fills(fills[0], fills[1], fills[2], uniform)
-    return {
-        topic.topic: _routes(topic, share, found, stops[topic.topic], program, routed[topic.topic])
-        for topic, share in zip(columns, shares, strict=True)
-    }
+    routes, load = {}, base.copy()
+    for topic, share in zip(columns, shares, strict=True):
+        if topic.topic not in without:
+            routes[topic.topic] = _routes(
+                topic, share, found, stops[topic.topic], program, routed[topic.topic]
+            )
+            load += topic.steerable * (topic.on_volume @ share)
+    return routes, load
 
 
 def _solve(program: Program, slack: float) -> tuple[list[Floats], tuple[float, float, float]]:
