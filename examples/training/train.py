@@ -35,13 +35,11 @@ class Softmax:
         self._weights = np.zeros((features + 1, classes))
         self._rate = rate
 
-    def fit(self, inputs: Floats, labels: Integers, scale: float) -> None:
-        """One step on a batch; `scale` weighs the last, incomplete step as the reader says."""
-        if len(labels) == 0:
-            return
+    def fit(self, inputs: Floats, labels: Integers, weight: float) -> None:
+        """One step on a batch; `weight` is what each record counts in the mean over all ranks."""
         errors = self._probabilities(inputs)
         errors[np.arange(len(labels)), labels] -= 1
-        self._weights -= self._rate * scale * _with_bias(inputs).T @ errors / len(labels)
+        self._weights -= self._rate * weight * _with_bias(inputs).T @ errors
 
     def score(self, inputs: Floats, labels: Integers) -> float:
         """Share of `labels` that are predicted right."""
@@ -80,7 +78,7 @@ def train(dataset: Dataset, rank: int, epochs: int, rate: float) -> dict[str, in
         model = model or Softmax(inputs.shape[1], classes=len(dataset.class_names), rate=rate)
         out = np.array([is_held_out(name) for name in names], dtype=bool)
         held.update({names[i]: (inputs[i], int(labels[i])) for i in np.flatnonzero(out)})
-        model.fit(inputs[~out], labels[~out], batch.scale)
+        model.fit(inputs[~out], labels[~out], batch.scale / len(batch.mask))
         ids.extend(names)
         if batch.step == dataset.steps_per_epoch - 1:
             print(json.dumps({"ledger": {"rank": rank, "epoch": batch.epoch, "ids": ids}}), flush=True)
@@ -112,9 +110,9 @@ def parse_arguments() -> argparse.Namespace:
     """Command line of a rank."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, default=Path("/data"), help="mounted revision")
-    parser.add_argument("--epochs", type=int, default=12)
-    parser.add_argument("--batch", type=int, default=64, help="records per rank and step")
-    parser.add_argument("--rate", type=float, default=0.5, help="step of the gradient descent")
+    parser.add_argument("--epochs", type=int, default=20)
+    parser.add_argument("--batch", type=int, default=32, help="records per rank and step")
+    parser.add_argument("--rate", type=float, default=2.0, help="step of the gradient descent")
     parser.add_argument("--seed", type=int, default=0, help="of the order of records; equal on all ranks")
     return parser.parse_args()
 
