@@ -92,9 +92,16 @@ class Journal:
         self._heard: dict[str, float] = {}
 
     def poll(self, timeout: float = 0.0) -> bool:
-        """Take what has come, waiting up to `timeout` seconds; says whether anything came."""
+        """Take what has come, waiting up to `timeout` seconds; says whether anything came.
+
+        Raises:
+            DataError: DATA_LOST: a record was skipped; without transactions and compaction none ever is.
+        """
         found = self._log.poll(timeout)
         for offset, value in found:
+            if offset != self.state.next_offset:
+                message = f"journal: offset {self.state.next_offset} is missing, {offset} came"
+                raise DataError(message, reason=Reason.DATA_LOST)
             record = parse(value)
             self.state.apply(offset, record)
             self._listen(offset, record)
