@@ -11,7 +11,7 @@ from evenkeel.errors import ConfigurationError, InputError, RetryableError
 from evenkeel.kube import resources
 from evenkeel.kube.client import Kube
 from evenkeel.kube.events import Note, emit
-from evenkeel.kube.failures import ConflictError, ExpiredError, KindAbsentError, NotFoundError
+from evenkeel.kube.failures import ConflictError, KindAbsentError, NotFoundError
 from evenkeel.kube.lease import Lease, LeaseTimes
 from evenkeel.kube.resources import BALANCED_TOPIC, CONFIG_MAP, EVENT, Resource
 from evenkeel.reasons import Reason
@@ -139,15 +139,6 @@ async def test_watch_follows_what_happens(kube: Kube, namespace: str) -> None:
     assert events == [("ADDED", "one"), ("ADDED", "two"), ("DELETED", "one")]
 
 
-async def test_old_version_is_expired(kube: Kube, namespace: str) -> None:
-    from evenkeel.kube import watch
-
-    selection = watch.Selection(CONFIG_MAP, namespace)
-    with pytest.raises((ExpiredError, InputError)):
-        async for _ in watch._stream(kube, selection, "1"):
-            pass
-
-
 async def test_token_is_known_by_its_audience(kube: Kube, kube_admin: Kubectl, namespace: str) -> None:
     kube_admin("create", "serviceaccount", "loader", "-n", namespace)
     words = ("create", "token", "loader", "-n", namespace, "--audience=evenkeel-cache")
@@ -188,7 +179,6 @@ async def test_one_leader_at_a_time(kube: Kube, namespace: str) -> None:
 async def test_server_that_is_away_or_frozen_is_retryable(
     own_apiserver: ApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("evenkeel.kube.client.CALL_SECONDS", 1.0)
     kube = await connect(own_apiserver.kubeconfig(), monkeypatch)
     lease = Lease(kube, "default", "lease", "a", times=TIMES)
     await lease.acquire()

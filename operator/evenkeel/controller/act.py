@@ -26,8 +26,8 @@ ANNOTATION_APPLIED = "evenkeel.dev/applied"
 PROGRESS_SECONDS = 5.0
 """Least time between two writes of one status that only report progress."""
 BURST = 20.0
-SAID_LIMIT = 4096
-"""How many objects are remembered by what was said of them last."""
+REMEMBERED = 16_384
+"""Objects that are remembered by what was said of them or applied to them last."""
 _RESOURCES = {resource.kind: resource for resource in OWN_KINDS}
 Call = Callable[[], Awaitable[Any]]
 log = logging.getLogger(__name__)
@@ -66,6 +66,7 @@ class Writer:
         self._metrics = metrics
         self._written: dict[Key, float] = {}
         self._said: dict[str, Note] = {}
+        self._settled: dict[str, tuple[str, str]] = {}
 
     async def carry_out(self, key: Key, plan: Plan) -> float | None:
         """Do what `plan` says -> seconds until the key should be looked at again, None: on change.
@@ -97,10 +98,17 @@ class Writer:
         body = _with_digest(child.body)
         if present is not None:
             _expect_ours(present, body)
-            if child.create_only or contains(present, body):
+            if child.create_only or contains(present, body) or self._is_settled(present, body):
                 return
         call = self._kube.create if child.create_only else self._kube.apply
-        await self._write("apply", child.resource, partial(call, child.resource, body))
+        answer = await self._write("apply", child.resource, partial(call, child.resource, body))
+        self._settled[answer["metadata"]["uid"]] = (_state(answer), _digest_of(body))
+        _bound(self._settled)
+
+    def _is_settled(self, present: Object, body: Mapping[str, Any]) -> bool:
+        """Whether this very body was applied to this very state: the API server writes some values its own way."""
+        known = self._settled.get(present["metadata"]["uid"])
+        return known == (_state(present), _digest_of(body))
 
     async def _remove(self, removal: Removal) -> None:
         call = partial(self._kube.delete, removal.resource, removal.name, removal.namespace, removal.uid)
@@ -152,8 +160,7 @@ class Writer:
             log.warning("event not written reason=%s why=%s", saying.note.reason, error)
         if saying.once:
             self._said[uid] = saying.note
-            while len(self._said) > SAID_LIMIT:
-                del self._said[next(iter(self._said))]
+            _bound(self._said)
 
     async def _say_refused(self, key: Key, error: EvenkeelError) -> None:
         """Tell the owner that we may not, or cannot, write what belongs to it."""
@@ -162,7 +169,8 @@ class Writer:
             note = Note(error.reason, error.message, "Write", EventType.WARNING)
             await self._say(Saying(item, note, once=True))
 
-    async def _write(self, verb: str, resource: Resource, call: Call) -> None:
+    async def _write(self, verb: str, resource: Resource, call: Call) -> Any:
+        """Call, and put the answer into the store -> the answer."""
         try:
             answer = await self._paced(verb, resource.kind, call)
         except (ConflictError, NotFoundError) as error:
@@ -171,6 +179,7 @@ class Writer:
         if answer is not None:
             answer["metadata"].pop("managedFields", None)
             self._store.put("MODIFIED", {**resource.header(), **answer})
+        return answer
 
     async def _paced(self, verb: str, kind: str, call: Call) -> Any:
         await asyncio.sleep(self._pace.reserve())
@@ -186,6 +195,21 @@ def _expect_ours(present: Object, wanted: Mapping[str, Any]) -> None:
     missing = [one for one in wanted["metadata"].get("ownerReferences") or () if one["uid"] not in owners]
     if missing:
         raise RetryableError(f"{key_of(present)} belongs to another owner; waiting until it is gone")
+
+
+def _bound(remembered: dict[str, Any]) -> None:
+    while len(remembered) > REMEMBERED:
+        del remembered[next(iter(remembered))]
+
+
+def _state(item: Object) -> str:
+    """What changes whenever somebody changes what we apply: the generation, where a kind has one."""
+    meta = item["metadata"]
+    return str(meta.get("generation") or meta.get("resourceVersion"))
+
+
+def _digest_of(body: Mapping[str, Any]) -> str:
+    return str(body["metadata"]["annotations"][ANNOTATION_APPLIED])
 
 
 def _with_digest(body: Mapping[str, Any]) -> dict[str, Any]:

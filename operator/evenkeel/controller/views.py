@@ -19,6 +19,8 @@ from evenkeel.domain.exchange import Desired, Report
 from evenkeel.errors import InputError
 from evenkeel.reasons import Reason
 
+PARSED_LIMIT = 50_000
+"""Parsed values kept; beyond it all are dropped, which also lets those of deleted objects go."""
 T = TypeVar("T")
 Model = TypeVar("Model", bound=Resource)
 
@@ -117,13 +119,10 @@ class Views:
         known = self._parsed.get(slot)
         if known is None or known[0] != version or not version:
             known = (version, read(item))
+            if len(self._parsed) >= PARSED_LIMIT:
+                self._parsed.clear()
             self._parsed[slot] = known
         return cast("T", known[1])
-
-    def forget(self, item: Object) -> None:
-        """Drop what was parsed of an object that is gone."""
-        for kind in (item["kind"], names.DESIRED_KEY, names.REPORT_KEY):
-            self._parsed.pop((kind, item["metadata"]["uid"]), None)
 
 
 def read_model(model: type[Model], item: Object) -> Model:
