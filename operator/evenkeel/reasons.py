@@ -51,7 +51,7 @@ class Reason(StrEnum):
     BROKERS_UNREACHABLE = "BrokersUnreachable"
     AUTHENTICATION_FAILED = "AuthenticationFailed"
     AUTHORIZATION_MISSING = "AuthorizationMissing"
-    SECRET_MISSING = "SecretMissing"
+    SECRET_MISSING = "SecretMissing"  # noqa: S105 - a reason, not a secret
     MEASUREMENT_STALE = "MeasurementStale"
     MEASUREMENT_INCOMPLETE = "MeasurementIncomplete"
     CLUSTER_OWNED_ELSEWHERE = "ClusterOwnedElsewhere"
