@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import time
 import urllib.error
 import urllib.request
@@ -10,6 +11,8 @@ import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from evenkeel import names
+from evenkeel.cli.main import main as cli
+from evenkeel.domain.connection import Connection
 from evenkeel.domain.exchange import Deletion, DesiredDataset, DesiredTopic
 from evenkeel.domain.job import Order, SourceFormat
 from evenkeel.domain.journal import PLAN_SLICE, Claim, Entry, JournalRecord, Plan, Seal, encode
@@ -324,11 +327,24 @@ def test_what_lies_on_a_killed_broker_is_unknown_not_zero(kafka_cluster: StartKa
         keeper.stop()
 
 
+def test_a_snapshot_is_printed_and_can_be_planned_with(
+    cluster: KafkaCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = create_topic(cluster.client_config(), unique("offline"), [[1], [2], [3]], retention_ms="-1")
+    assert cli(["snapshot", "--bootstrap", cluster.bootstrap, "--seconds", "5"]) == 0
+    path = tmp_path / "snapshot.json"
+    path.write_text(capsys.readouterr().out)
+    assert cli(["plan", "routes", "--snapshot", str(path), "--topic", name, "-o", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert sum(found["weights"].values()) == pytest.approx(1)
+    assert cli(["snapshot", "--bootstrap", "127.0.0.1:1"]) == 1
+    assert "no broker answers" in capsys.readouterr().err
+
+
 def test_a_dead_address_is_said_and_heals_in_place(
     cluster: KafkaCluster, keeper: Keeper, tmp_path: Path
 ) -> None:
-    nowhere = build_desired(plain(cluster), "other/three")
-    nowhere = build_desired(type(nowhere.connection)(("127.0.0.1:1",)), "other/three")
+    nowhere = build_desired(Connection(("127.0.0.1:1",)), "other/three")
     began = time.monotonic()
     with Keeper(tmp_path / "lost", nowhere) as lost:
         lost.wait_fault(Reason.BROKERS_UNREACHABLE, 30)

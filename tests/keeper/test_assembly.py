@@ -74,7 +74,7 @@ def test_growth_is_a_median_over_observations() -> None:
     growth = grown(100, 110, 120, 170)
     snapshot = assemble(build_measurement(end=170), growth, inflow=Inflow(routed=frozenset({"t"})))
     (incoming,) = snapshot.incoming
-    assert incoming.steered_percent == 100
+    assert (incoming.steered_percent, incoming.observed_seconds) == (100, 30)
     assert incoming.bytes_per_second is not None
     assert incoming.bytes_per_second == snapshot.partitions[0].bytes_per_second
     assert abs(incoming.bytes_per_second - MIB / 120) < 1000

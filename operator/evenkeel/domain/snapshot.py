@@ -90,6 +90,8 @@ class Incoming:
     """On-disk bytes, before replication, that a running ingest has still to write."""
     steered_percent: int = 100
     """Share of the inflow that comes from routers and is not keyed."""
+    observed_seconds: int | None = None
+    """For how long the rate was watched: it is extrapolated no further ahead. None: as far as wanted."""
 
 
 @dataclass(frozen=True, slots=True)

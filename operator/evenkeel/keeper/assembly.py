@@ -219,7 +219,9 @@ def _topic_inflow(name: str, growth: Growth, inflow: Inflow) -> Incoming:
         planned = inflow.ingests[name]
         # The remaining planned bytes of an ingest are all that comes: no rate beside them.
         return Incoming(name, 0.0 if planned is not None else None, planned, steered)
-    return Incoming(name, growth.topic_rate(name), None, steered)
+    rate = growth.topic_rate(name)
+    observed = growth.observed_seconds() if rate is not None else None
+    return Incoming(name, rate, None, steered, observed)
 
 
 def _unknown(measurement: Measurement, brokers: tuple[Broker, ...]) -> Iterable[str]:

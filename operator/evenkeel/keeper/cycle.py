@@ -91,8 +91,8 @@ class Cycle:
         """Between turns: read journals, and route at once what a new plan announces."""
         if self._measurement is None:
             return None
-        fresh = self._journals.poll()
-        self.faults.set("journals", self._journals.faults())
+        fresh: set[str] = set()
+        self.faults.run("journals", lambda: self._read_journals(desired, fresh))
         if fresh and self.claim.held and not desired.paused:
             # A plan needs routes at once: its producers wait for them.
             self._healthy = self.faults.run("measure", lambda: self._measure(desired))
@@ -168,13 +168,19 @@ class Cycle:
             self.faults.set("topics")
         if changed:
             self._healthy = self.faults.run("measure", lambda: self._measure(desired))
-        self._journals.follow(desired.connection, desired.datasets, set(self._measurement.topics))
-        fresh = self._journals.poll()
-        self.faults.set("journals", self._journals.faults())
+        fresh: set[str] = set()
+        self.faults.run("journals", lambda: self._read_journals(desired, fresh))
         if fresh:
             self._healthy = self.faults.run("measure", lambda: self._measure(desired))
         self.faults.run("routes", lambda: self._route(desired))
         self.faults.run("moves", lambda: self._plan_moves(desired))
+
+    def _read_journals(self, desired: Desired, fresh: set[str]) -> list[Fault]:
+        """Follow what is there; data topics whose plan appeared are added to `fresh`."""
+        assert self._measurement is not None
+        self._journals.follow(desired.connection, desired.datasets, set(self._measurement.topics))
+        fresh |= self._journals.poll()
+        return self._journals.faults()
 
     def _keep_claim(self, desired: Desired) -> list[Fault]:
         assert self._measurement is not None

@@ -24,6 +24,7 @@ CONFIG_KEYS = (
     "remote.storage.enable",
     "unclean.leader.election.enable",
     "compression.type",
+    "max.message.bytes",
 )
 """Topic settings that every measurement asks for."""
 

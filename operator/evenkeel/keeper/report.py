@@ -215,6 +215,8 @@ def _active_routes(
 ) -> RoutesReport:
     """Fills and sentence are those of the last change of weights, or newer where they differ visibly."""
     last = before if before is not None and before.active else None
+    if planned.raised:
+        return RoutesReport(True, Reason.ROUTED, LITTLE_INFLOW, table.owner_epoch, changed)
     found = RoutesReport(
         active=True,
         reason=planned.reason,

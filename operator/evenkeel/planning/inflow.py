@@ -62,6 +62,8 @@ def _total(incoming: Incoming, topic: Topic | None, horizon: float, partitions: 
             seconds = min(max(seconds, kept / 2), kept)
         if topic.retention_bytes is not None and topic.retention_bytes >= 0:
             limit = float(topic.retention_bytes) * partitions
+    if incoming.observed_seconds is not None:
+        seconds = min(seconds, float(incoming.observed_seconds))
     return min(incoming.bytes_per_second * seconds, limit)
 
 
