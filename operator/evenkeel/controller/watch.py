@@ -61,21 +61,24 @@ class Supervisor:
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            self._flag = threading.Event()
+            self._flag = flag = threading.Event()
+            if self._stop.is_set():
+                # `close` may have set the flag of the incarnation before.
+                return
             try:
-                asyncio.run(self._once())
+                asyncio.run(self._once(flag))
             except Exception as error:  # noqa: BLE001 - whatever ends kopf, it is started again
                 log.warning("watch of our kinds ended: %s: %s", type(error).__name__, error)
             self._stop.wait(RESTART_SECONDS)
 
-    async def _once(self) -> None:
+    async def _once(self, flag: threading.Event) -> None:
         await kopf.operator(
             registry=build_registry(OWN_KINDS, self._feed, self._login),
             settings=build_settings(),
             clusterwide=True,
             standalone=True,
             identity=IDENTITY,  # type: ignore[arg-type]  # a NewType of str that kopf does not export
-            stop_flag=self._flag,
+            stop_flag=flag,
         )
 
 
