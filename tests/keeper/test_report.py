@@ -16,11 +16,11 @@ from evenkeel.domain.exchange import (
 )
 from evenkeel.domain.journal import PLAN_SLICE, Claim, JournalState, Seal
 from evenkeel.domain.snapshot import ClusterSnapshot
-from evenkeel.domain.table import RouteTable
+from evenkeel.domain.table import WEIGHT_SCALE, RouteTable
 from evenkeel.kafka.answers import PartitionAnswer, TopicAnswer
 from evenkeel.kafka.topics import dataset_topics
 from evenkeel.keeper.moves import build_moves_report
-from evenkeel.keeper.report import Facts, build_report, limit_report, settle
+from evenkeel.keeper.report import LITTLE_INFLOW, Facts, build_report, limit_report, settle
 from evenkeel.planning.moves import MovesPlan
 from evenkeel.planning.routing import RoutesPlan, TopicRoutes
 from evenkeel.reasons import Reason
@@ -83,6 +83,16 @@ def test_a_rounded_value_is_kept_until_the_true_one_is_clearly_elsewhere(
     value: float, before: int | None, told: int
 ) -> None:
     assert settle(value, 5, before) == told
+
+
+def test_weights_for_little_inflow_come_without_a_forecast() -> None:
+    table = RouteTable("t", owner_epoch=1, epoch=2, taken_at_ms=0, weights=(WEIGHT_SCALE,))
+    routes = dataclasses.replace(plan(1.9).topics["t"], raised=True)
+    given = facts(plan=RoutesPlan(topics={"t": routes}), tables={"t": table})
+    told = build_report(DESIRED, given, None).topics[0].routes
+    assert told is not None
+    assert (told.active, told.epoch, told.predicted_max_fill_permille) == (True, 2, None)
+    assert told.message == LITTLE_INFLOW
 
 
 def test_without_a_measurement_the_last_known_facts_stay() -> None:

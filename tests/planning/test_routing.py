@@ -89,6 +89,11 @@ def test_unplanned_inflow_has_a_floor_against_one_broker_taking_all() -> None:
     leads = [sum(w for w, pair in zip(weights, RING, strict=True) if pair[0] == b) for b in range(4)]
     assert max(leads) <= 0.5 * 1.002
     assert min(leads) > 0.02
+    assert route(snapshot).raised
+
+
+def test_expected_bytes_above_the_floor_are_a_forecast() -> None:
+    assert not route(demo_snapshot(), "clipart").raised
 
 
 def test_an_idle_topic_does_not_keep_an_ingest_from_levelling() -> None:

@@ -31,6 +31,8 @@ PERMILLE_STEP = 5
 HYSTERESIS = 0.75
 """A rounded value is kept until the true one is this many steps away, so that it does not flicker."""
 
+LITTLE_INFLOW = "little inflow is expected: the weights steer what comes to the emptier disks"
+
 
 @dataclass(frozen=True, slots=True)
 class Facts:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -37,6 +37,9 @@ class TopicRoutes:
     budget_bytes: int | None = None
     steerable_bytes: int | None = None
     """W: what the weights are meant for, before replication."""
+    raised: bool = False
+    """W is more than what is expected, so that little inflow does not all go to one broker; the fills below
+    are those after W bytes, not a forecast."""
     predicted_max_fill: float | None = None
     optimal_max_fill: float | None = None
     """With caps and bounds: the yardstick."""
@@ -109,10 +112,11 @@ def _plan(
     raised = apply_floor(inflow, names, base, space.capacity)
     late = [topic for topic in names if raised[topic] > expected[topic]]
     if not late or len(late) == len(names):
-        return _plan_together(snapshot, space, routed, partitions, policy, base, raised)[0]
-    first, load = _plan_together(snapshot, space, routed, partitions, policy, base, expected, without=late)
+        return _plan_together(snapshot, space, routed, partitions, policy, base, raised, late)[0]
+    first, load = _plan_together(snapshot, space, routed, partitions, policy, base, expected, late)
+    first = {topic: routes for topic, routes in first.items() if topic not in late}
     rest = {topic: routed[topic] for topic in late}
-    return first | _plan_together(snapshot, space, rest, partitions, policy, load, raised)[0]
+    return first | _plan_together(snapshot, space, rest, partitions, policy, load, raised, late)[0]
 
 
 def _plan_together(
@@ -123,9 +127,9 @@ def _plan_together(
     policy: Policy,
     base: Floats,
     steerable: Mapping[str, float],
-    without: Collection[str] = (),
+    late: Collection[str],
 ) -> tuple[dict[str, TopicRoutes], Floats]:
-    """One program for all of `routed` -> their routes, and the volumes' bytes with those not in `without`."""
+    """One program for all of `routed` -> their routes, and the volumes' bytes with those not in `late`."""
     stops = {topic: stopped(space, partitions[topic], policy) for topic in routed}
     columns = tuple(
         build_columns(topic, snapshot, space, partitions[topic], stops[topic], routing, steerable[topic])
@@ -137,10 +141,9 @@ def _plan_together(
     found = _Fills(fills[0], fills[1], fills[2], uniform)
     routes, load = {}, base.copy()
     for topic, share in zip(columns, shares, strict=True):
-        if topic.topic not in without:
-            routes[topic.topic] = _routes(
-                topic, share, found, stops[topic.topic], program, routed[topic.topic]
-            )
+        made = _routes(topic, share, found, stops[topic.topic], program, routed[topic.topic])
+        routes[topic.topic] = replace(made, raised=topic.topic in late)
+        if topic.topic not in late:
             load += topic.steerable * (topic.on_volume @ share)
     return routes, load
 
