@@ -109,9 +109,9 @@ def furnish(cluster: Cluster, origin: Sources) -> None:
 
 def load_images(cluster: Cluster, prepared: Prepared) -> None:
     """Each image to the nodes that run it."""
-    loading.load(prepared.data, cluster.name, cluster.workers)
-    loading.load(prepared.control, cluster.name, cluster.workers)
-    loading.load(prepared.training, cluster.name, cluster.workers[1:])
+    source, *trainers = cluster.workers
+    loading.load([prepared.control, prepared.data, prepared.training], cluster.name, trainers)
+    loading.load([prepared.control, prepared.data], cluster.name, [source])
 
 
 def measure_default(kafka: KafkaInPods, load: Load) -> Before:
