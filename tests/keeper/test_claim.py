@@ -41,6 +41,16 @@ def test_another_cluster_resource_of_the_same_installation_is_foreign() -> None:
     assert judge(found, US, now_ms=NOW, broker_now_ms=None, watched_ms=0) is Verdict.RESPECT
 
 
+def test_a_resource_made_again_under_its_name_goes_on_with_its_claim() -> None:
+    found = FoundClaim(ClaimRecord("installation-1", "uid-before", "ns/us", 1), 5, NOW)
+    assert judge(found, US, now_ms=NOW, broker_now_ms=None, watched_ms=0) is Verdict.TAKE
+
+
+def test_a_resource_of_our_name_in_another_installation_is_foreign() -> None:
+    found = FoundClaim(ClaimRecord("installation-2", "uid-9", "ns/us", 1), 5, NOW)
+    assert judge(found, US, now_ms=NOW, broker_now_ms=None, watched_ms=0) is Verdict.RESPECT
+
+
 def record(offset: int, key: bytes | None, value: bytes) -> LogRecord:
     return LogRecord(offset, key, value, {}, 1000 + offset)
 

@@ -7,8 +7,9 @@ import gzip
 import os
 import random
 import string
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -17,7 +18,8 @@ from evenkeel.domain.connection import Connection
 from evenkeel.domain.exchange import Desired, Fault, Owner, Report, TopicReport
 from evenkeel.errors import EvenkeelError
 from evenkeel.keeper import exchange as module
-from evenkeel.keeper.exchange import FileExchange, pack_report, parse_desired
+from evenkeel.keeper.exchange import ConfigMapExchange, FileExchange, pack_report, parse_desired
+from evenkeel.kube.client import Kube
 from evenkeel.reasons import Reason
 
 DESIRED = Desired(owner=Owner("i", "u", "ns/c"), connection=Connection(("k:1",)))
@@ -63,6 +65,18 @@ async def test_a_report_that_cannot_be_written_is_an_error_of_ours(tmp_path: Pat
     files = FileExchange(tmp_path / "desired.json", tmp_path / "missing" / "report.json")
     with pytest.raises(EvenkeelError, match=r"report\.json"):
         await files.write(Report(desired_version="v"))
+
+
+async def test_a_deleted_config_map_asks_to_release_the_claim() -> None:
+    item = {"metadata": {"name": "c-desired"}, "data": {"desired": codec.dumps(DESIRED.sealed())}}
+
+    class OneDeletion:
+        async def watch(self, *_: object, **__: object) -> AsyncIterator[tuple[str, dict[str, Any]]]:
+            yield "ADDED", item
+            yield "DELETED", item
+
+    exchange = ConfigMapExchange(cast("Kube", OneDeletion()), "ns", "c-desired", "c-report")
+    assert [desired.release async for desired in exchange.watch()] == [False, True]
 
 
 def stored(patch: dict[str, Any]) -> Report:

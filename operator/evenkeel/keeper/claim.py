@@ -47,8 +47,13 @@ class ClaimRecord:
     state: ClaimState = ClaimState.HELD
 
     def is_of(self, owner: Owner) -> bool:
-        """Whether `owner` wrote it, perhaps in an earlier life."""
-        return (self.installation, self.uid) == (owner.installation, owner.uid)
+        """Whether `owner` wrote it, perhaps in an earlier life.
+
+        An installation has one resource of a name at a time: one of that name with another UID is the
+        earlier life of a resource that was deleted and made again.
+        """
+        same = self.uid == owner.uid or self.name == owner.name
+        return same and self.installation == owner.installation
 
 
 @dataclass(frozen=True, slots=True)

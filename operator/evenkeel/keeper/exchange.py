@@ -7,6 +7,7 @@ import contextlib
 import logging
 import os
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
@@ -97,15 +98,18 @@ class ConfigMapExchange:
         self._report = report
 
     async def watch(self) -> AsyncIterator[Desired]:
-        """As Exchange.watch."""
+        """As Exchange.watch; a ConfigMap that is deleted asks to give the claim back.
+
+        It goes with its BalancedCluster. If somebody deleted it alone, the operator makes it again, and
+        the claim is taken again.
+        """
         selector = f"metadata.name={self._desired}"
         changes = self._kube.watch(CONFIG_MAP, namespace=self._namespace, field_selector=selector)
         async for kind, item in changes:
-            if kind == "DELETED":
-                continue
             found = _unpack_desired(item)
-            if found is not None:
-                yield found
+            if found is None:
+                continue
+            yield replace(found, release=True).sealed() if kind == "DELETED" else found
 
     async def read_report(self) -> Report | None:
         """As Exchange.read_report."""

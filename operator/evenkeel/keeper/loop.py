@@ -86,6 +86,9 @@ class Loop:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        if self.beat.desired is not None and self.beat.desired.release:
+            # The pod is often told to stop before the turn that gives the claim back.
+            self._take(cycle, await _in_thread(cycle.run, self.beat.desired))
         cycle.close()
         await self._last_write()
         for task in done:
