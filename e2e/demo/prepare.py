@@ -6,7 +6,7 @@ import importlib.util
 import json
 from dataclasses import asdict, dataclass
 
-from e2e.cluster import nodeimage
+from e2e.cluster import lifecycle, nodeimage
 from e2e.demo import data
 from scripts.provision import apt, docker, gotools, images, jars, product, steps, venv
 from scripts.provision.tasks import Tasks
@@ -46,10 +46,13 @@ def plan_changes() -> list[str]:
     return [*(f"install the Debian package {name}" for name in packages), *docker.plan_changes()]
 
 
-def prepare(began: float) -> Prepared:
-    """Fetch and build what is not there yet.
+def prepare(name: str, began: float) -> Prepared:
+    """Fetch and build what is not there yet, and remove the cluster of an earlier run.
+
+    Afresh each time: nothing that an earlier run left can be mistaken for a result of this one.
 
     Args:
+        name: of the cluster.
         began: time.monotonic() of the demo's start.
 
     Raises:
@@ -62,6 +65,7 @@ def prepare(began: float) -> Prepared:
             apt.ensure({"ensurepip": VENV_PACKAGE})
         with steps.step("docker"):
             docker.ensure()
+        tasks.start(lambda: lifecycle.down(name))
         for call in (venv.ensure, images.base_image, jars.ensure_libs, images.jre_image, data.ensure_clipart):
             tasks.start(call)
         control, others = tasks.start(product.control_image), tasks.start(_data_images)

@@ -80,8 +80,6 @@ def run(name: str, prepared: Prepared) -> int:
         packed = tasks.start(lambda: messages.pack(_example("30-clipart.yaml"), data.ensure_clipart()))
         digits = tasks.start(data.ensure_digits)
         tasks.start(deploy.image)
-        # Afresh each time: nothing that an earlier run left can be mistaken for a result of this one.
-        lifecycle.down(name)
         cluster = lifecycle.up(name)
         origin = Sources(data.ensure_clipart(), digits.result())
         tasks.start(lambda: furnish(cluster, origin))

@@ -45,12 +45,15 @@ def step(title: str) -> Iterator[None]:
     try:
         yield
         outcome = "ok"
+    except KeyboardInterrupt:
+        outcome = "stopped"
+        raise
     finally:
         seconds = time.monotonic() - began
         if outcome == "ok":
             finished.append(Finished(title, seconds))
         if not _stopped.is_set():
-            say(f"{title:<58} {outcome:>6} {seconds:7.1f} s")
+            say(f"{title:<58} {outcome:>7} {seconds:7.1f} s")
 
 
 def say(text: str) -> None:
