@@ -83,13 +83,14 @@ def deploy(cluster: Cluster, mebibytes: Sequence[int]) -> KafkaInPods:
     with steps.step("Kafka: a controller and brokers in pods"):
         cluster.kubectl("apply", "--server-side", "--filename", "-", stdin=body)
         kafka = KafkaInPods(
-            tuple(places), tuple(manifests.bootstrap(places)), _host_addresses(cluster, places)
+            tuple(places), tuple(manifests.bootstrap(places)), host_addresses(cluster, places)
         )
         _wait_registered(cluster, kafka)
     return kafka
 
 
-def _host_addresses(cluster: Cluster, places: Sequence[BrokerPlace]) -> str:
+def host_addresses(cluster: Cluster, places: Sequence[BrokerPlace]) -> str:
+    """Addresses of the brokers for processes of this machine, with commas."""
     path = (
         '{range .items[*]}{.metadata.name} {.status.addresses[?(@.type=="InternalIP")].address}{"\\n"}{end}'
     )

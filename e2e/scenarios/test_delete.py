@@ -1,0 +1,102 @@
+"""Whatever is deleted, and whenever: no workload stays behind, and nothing hangs."""
+
+from __future__ import annotations
+
+import json
+
+from e2e.demo.run import CACHE_PATH
+from e2e.scenarios import kafka, nodes
+from e2e.scenarios.conftest import Demo
+from e2e.scenarios.test_exactness import read_topic, wait_written
+from e2e.scenarios.user import CACHE, CLUSTER, DATASET, TOPIC, User, build_cluster, build_dataset, build_topic
+
+WORKLOADS = "jobs,pods,configmaps,serviceaccounts,deployments,roles,rolebindings"
+OURS = "app.kubernetes.io/managed-by=evenkeel"
+GONE_SECONDS = 60
+
+
+def test_a_dataset_in_the_middle_of_its_ingest(demo: Demo, vision: User) -> None:
+    ingest = {"parallelism": 2, "messageBytes": "16Ki", "onBadRecord": "Quarantine"}
+    vision.apply(build_dataset("dropped", "clipart", ingest=ingest))
+    wait_written(demo.host_bootstrap, read_topic(vision, "dropped", "journal"), share=0.05)
+    found = vision.get(DATASET, "dropped")
+    selector = f"evenkeel.dev/dataset-uid={found['metadata']['uid']}"
+    assert vision.list("pods", selector)
+    vision.delete(DATASET, "dropped")
+    vision.wait_gone(WORKLOADS, selector, GONE_SECONDS)
+    kafka.delete_topics(demo.host_bootstrap, list(found["status"]["topics"].values()))
+
+
+def test_a_dataset_on_its_way_to_the_nodes(demo: Demo, vision: User) -> None:
+    ingest = {"parallelism": 1}
+    vision.apply(build_dataset("unloaded", "digits", ingest=ingest, preload={"mode": "Preferred"}))
+    vision.wait_for("Ready", DATASET, "unloaded", 90)
+    found = vision.get(DATASET, "unloaded")
+    uid = found["metadata"]["uid"]
+    vision.delete(DATASET, "unloaded")
+    vision.wait_gone(WORKLOADS, f"evenkeel.dev/dataset-uid={uid}", GONE_SECONDS)
+    for cache in vision.list(CACHE):
+        name = cache["metadata"]["name"]
+        unwanted = f"jsonpath={{.spec.wanted[*].datasetUID}}={uids_without(vision, uid)}"
+        vision.kubectl("wait", f"--for={unwanted}", f"{CACHE}/{name}", "--timeout=30s")
+        # The cache removes what nobody wants and nobody has mounted.
+        nodes.run(
+            name,
+            'for try in {1..300}; do [ -e "$1" ] || exit 0; sleep 0.1; done; exit 1',
+            f"{CACHE_PATH}/{uid}",
+        )
+    kafka.delete_topics(demo.host_bootstrap, list(found["status"]["topics"].values()))
+
+
+def uids_without(user: User, uid: str) -> str:
+    """UIDs of the preloaded datasets that are left, as kubectl prints a list."""
+    left = json.loads(user.kubectl("get", DATASET, "--all-namespaces", "--output", "json"))["items"]
+    preloaded = [one for one in left if one["spec"].get("preload", {}).get("mode", "Disabled") != "Disabled"]
+    return " ".join(sorted(one["metadata"]["uid"] for one in preloaded if one["metadata"]["uid"] != uid))
+
+
+def test_topics_stay_or_go_as_declared(demo: Demo, newcomer: User) -> None:
+    newcomer.apply(
+        build_topic("kept", partitions=6, replicationFactor=2),
+        build_topic("taken", partitions=6, replicationFactor=2, deletionPolicy="Delete"),
+    )
+    for name in ("kept", "taken"):
+        newcomer.wait_for("Ready", TOPIC, name, 60)
+    newcomer.delete(TOPIC, "kept")
+    newcomer.delete(TOPIC, "taken")
+    left = kafka.list_topics(demo.host_bootstrap)
+    assert "kept" in left
+    assert "taken" not in left
+    kafka.delete_topics(demo.host_bootstrap, ["kept"])
+
+
+def test_a_cluster_with_its_keeper(newcomer: User) -> None:
+    newcomer.apply(build_cluster("brief", ["nowhere.kafka.svc.cluster.local:9092"]))
+    newcomer.kubectl("wait", "--for=create", "deployment/brief-keeper", "--timeout=30s")
+    newcomer.delete(CLUSTER, "brief")
+    newcomer.wait_gone(WORKLOADS, f"{OURS},evenkeel.dev/cluster=brief", GONE_SECONDS)
+
+
+def test_a_whole_namespace_with_a_cluster_that_cannot_be_reached(demo: Demo) -> None:
+    # The keeper that should delete the topic goes away at the same moment, and never reached Kafka.
+    user = User(demo.cluster, "team-brief")
+    demo.cluster.kubectl("create", "namespace", user.namespace)
+    where = {"clusterRef": {"name": "brief"}}
+    user.apply(
+        build_cluster("brief", ["nowhere.kafka.svc.cluster.local:9092"]),
+        build_topic("brief", **where, partitions=6, replicationFactor=2, deletionPolicy="Delete"),
+        build_dataset("brief", "absent", **where),
+    )
+    user.kubectl("wait", "--for=jsonpath={.metadata.finalizers}", f"{TOPIC}/brief", "--timeout=30s")
+    demo.cluster.kubectl("delete", "namespace", user.namespace, "--wait", "--timeout=90s", timeout=120)
+
+
+def test_a_dataset_whose_cluster_was_deleted_first(demo: Demo, newcomer: User) -> None:
+    name = "orphan"
+    newcomer.apply(build_cluster(name, ["nowhere.kafka.svc.cluster.local:9092"]))
+    newcomer.apply(build_dataset(name, "absent", clusterRef={"name": name}))
+    newcomer.wait_reason("ClusterNotReady", DATASET, name, 60)
+    newcomer.delete(CLUSTER, name)
+    newcomer.wait_reason("ClusterNotFound", DATASET, name, 30)
+    newcomer.delete(DATASET, name)
+    newcomer.wait_gone(WORKLOADS, OURS, GONE_SECONDS)
