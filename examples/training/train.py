@@ -48,7 +48,8 @@ class Softmax:
     def _probabilities(self, inputs: Floats) -> Floats:
         logits = _with_bias(inputs) @ self._weights
         powers = np.exp(logits - logits.max(axis=1, keepdims=True))
-        return powers / powers.sum(axis=1, keepdims=True)
+        probabilities: Floats = powers / powers.sum(axis=1, keepdims=True)
+        return probabilities
 
 
 def main() -> int:

@@ -70,7 +70,14 @@ def _wheels(name: str, requirements: list[str]) -> Path:
 
     def build(folder: Path) -> None:
         platforms = [word for platform in PLATFORMS for word in ("--platform", platform)]
-        command = ["download", "--quiet", "--dest", folder, "--constraint", venv.CONSTRAINTS]
+        command: list[str | Path] = [
+            "download",
+            "--quiet",
+            "--dest",
+            folder,
+            "--constraint",
+            venv.CONSTRAINTS,
+        ]
         command += ["--only-binary", ":all:", "--implementation", "cp", "--python-version", IMAGE_PYTHON]
         with steps.step(f"wheels for {name}"):
             steps.run([venv.ensure() / "bin" / "pip", *command, *platforms, *requirements])
@@ -89,7 +96,15 @@ def _project_wheel() -> Path:
     """Folder with the wheel of the tree as it stands."""
 
     def build(folder: Path) -> None:
-        command = ["wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", folder, ROOT]
+        command: list[str | Path] = [
+            "wheel",
+            "--quiet",
+            "--no-deps",
+            "--no-build-isolation",
+            "--wheel-dir",
+            folder,
+            ROOT,
+        ]
         steps.run([venv.ensure() / "bin" / "pip", *command])
 
     sources = [ROOT / name for name in ("operator", "pyproject.toml", "README.md", "LICENSE")]
