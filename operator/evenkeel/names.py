@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 
 API_GROUP = "evenkeel.dev"
 API_VERSION = "v1alpha1"
@@ -19,6 +20,7 @@ HEARTBEATS_TOPIC = "__evenkeel_heartbeats"
 INTERNAL_PREFIX = "__"
 DATASET_TOPIC_PREFIX = "evenkeel-"
 TRANSACTIONAL_PREFIX = "evenkeel-"
+_DATASET_TOPIC = re.compile(rf"{DATASET_TOPIC_PREFIX}[0-9a-f]{{20}}-(data|journal|manifest|rejected)")
 
 LABEL_MANAGED_BY = "app.kubernetes.io/managed-by"
 LABEL_NAME = "app.kubernetes.io/name"
@@ -91,6 +93,11 @@ def dataset_reference(namespace: str, name: str) -> str:
 def dataset_topic(dataset_uid: str, role: str) -> str:
     """Topic of a dataset; `role` is `data`, `journal`, `manifest` or `rejected`."""
     return f"{DATASET_TOPIC_PREFIX}{short_uid(dataset_uid)}-{role}"
+
+
+def is_dataset_topic(topic: str) -> bool:
+    """Whether a topic has a name that only datasets' own topics have, whoever's they are."""
+    return _DATASET_TOPIC.fullmatch(topic) is not None
 
 
 def transactional_id(cluster_id: str) -> str:

@@ -160,3 +160,36 @@ def test_object_that_cannot_be_read_says_which_field() -> None:
     world.run("BalancedTopic", "bad")
     assert world.condition("BalancedTopic", "bad") == ("False", "InvalidSpec")
     assert "spec.partitions" in world.message("BalancedTopic", "bad")
+
+
+def test_another_topic_of_the_name_does_not_hold_the_resource_back() -> None:
+    world = deleting()
+    world.change("BalancedTopic", "events", status={"clusterRef": {"name": "kafka"}, "topicId": "old"})
+    world.run("BalancedCluster", "kafka")
+    assert world.desired().deletions[0].topic_id == "old"
+    world.report(topics=(TopicReport("events", exists=True, topic_id="new"),))
+    assert len(world.plan("BalancedTopic", "events").patches) == 1
+
+
+def test_deletion_that_is_refused_says_why() -> None:
+    world = deleting()
+    world.run("BalancedCluster", "kafka")
+    world.report(
+        topics=(EXISTS,), faults=(Fault(Reason.CONFLICT, "TrainingDataset data/x uses it", "topic/events"),)
+    )
+    assert world.run("BalancedTopic", "events").patches == ()
+    assert world.condition("BalancedTopic", "events") == ("False", "Conflict")
+
+
+def test_lasting_fault_does_not_flicker_when_other_resources_change() -> None:
+    world = ready_world(topic("events"))
+    fault = Fault(Reason.PARTITIONS_LOWERED, "partitions: has 6, 3 are asked for", "topic/events")
+    world.report(topics=(EXISTS,), faults=(fault,))
+    world.run("BalancedTopic", "events")
+    before = world.desired().version
+    world.add(topic("later", "later"))
+    world.run("BalancedTopic", "later")
+    world.run("BalancedCluster", "kafka")
+    assert world.desired().version != before
+    world.run("BalancedTopic", "events")
+    assert world.condition("BalancedTopic", "events") == ("False", "PartitionsLowered")

@@ -1,11 +1,26 @@
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 
 from evenkeel.domain import codec
+from evenkeel.domain.connection import Connection
 from evenkeel.domain.exchange import Owner
+from evenkeel.errors import FencedError
 from evenkeel.kafka.clients.reader import LogRecord
-from evenkeel.keeper.claim import VALID_MS, ClaimRecord, ClaimState, FoundClaim, Verdict, find_claim, judge
+from evenkeel.kafka.clients.transaction import Record
+from evenkeel.keeper import claim as claim_module
+from evenkeel.keeper.claim import (
+    VALID_MS,
+    Claim,
+    ClaimRecord,
+    ClaimState,
+    FoundClaim,
+    Verdict,
+    find_claim,
+    judge,
+)
 
 US = Owner("installation-1", "uid-1", "ns/us")
 OURS = ClaimRecord("installation-1", "uid-1", "ns/us", 3)
@@ -67,3 +82,66 @@ def test_the_newest_claim_counts_and_other_records_do_not() -> None:
 
 def test_an_empty_log_holds_no_claim() -> None:
     assert find_claim([]) is None
+
+
+CONNECTION = Connection(("kafka:9092",))
+
+
+class Log:
+    """What Kafka holds of claims, and a producer that is fenced on demand."""
+
+    def __init__(self, *found: FoundClaim | None) -> None:
+        self.answers = list(found)
+        self.written: list[ClaimRecord] = []
+        self.fenced = False
+
+    def read(self, _connection: Connection) -> FoundClaim | None:
+        return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+
+    def __call__(self, _connection: Connection, _transactional_id: str) -> Log:
+        return self
+
+    def initialise(self) -> None:
+        self.fenced = False
+
+    def append_all(self, records: Iterable[Record]) -> None:
+        if self.fenced:
+            raise FencedError("fenced")
+        self.written += [codec.loads(ClaimRecord, value) for _, value, _ in records]
+
+    def close(self) -> None:
+        """Nothing to give back."""
+
+
+def build_claim(monkeypatch: pytest.MonkeyPatch, log: Log) -> Claim:
+    monkeypatch.setattr(claim_module, "_read", log.read)
+    monkeypatch.setattr(claim_module, "FencedAppender", log)
+    return Claim(wall_ms=lambda: NOW)
+
+
+def test_a_claim_that_came_after_the_judgement_is_respected(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = Log(FoundClaim(FREE, 5, NOW), FoundClaim(THEIRS, 6, NOW))
+    assert not build_claim(monkeypatch, log).keep(CONNECTION, US, "kafka-1")
+    assert log.written == []
+
+
+def test_a_keeper_that_was_replaced_knows_it_before_it_changes_anything(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    log = Log(None)
+    claim = build_claim(monkeypatch, log)
+    assert claim.keep(CONNECTION, US, "kafka-1")
+    claim.confirm()
+    assert [one.epoch for one in log.written] == [1, 1]
+    log.fenced = True
+    with pytest.raises(FencedError):
+        claim.confirm()
+    assert not claim.held
+
+
+def test_a_deleted_resource_does_not_release_the_claim_of_its_successor(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    log = Log(FoundClaim(ClaimRecord("installation-1", "uid-new", "ns/us", 4), 5, NOW))
+    build_claim(monkeypatch, log).release(CONNECTION, US, "kafka-1")
+    assert log.written == []

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -16,6 +17,7 @@ from evenkeel.keeper.topics import (
     FoundTopics,
     GrowTopic,
     SetConfig,
+    build_refused,
     config_keys,
     plan_internal,
     plan_topics,
@@ -212,3 +214,76 @@ def test_internal_topics_are_made_once() -> None:
         names.HEARTBEATS_TOPIC,
     ]
     assert not plan_internal(found(*(topic(action.name, 1, 3) for action in plan_internal(found()))))
+
+
+OWN_DATA = names.dataset_topic("somebody", "data")
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"), [(OWN_DATA, Reason.CONFLICT), ("__evenkeel_control", Reason.INTERNAL_TOPIC)]
+)
+def test_topics_of_datasets_and_internal_ones_cannot_be_declared_or_deleted(
+    name: str, reason: Reason
+) -> None:
+    wanted = DesiredTopic("o", name, partitions=9, config={"retention.ms": "1"})
+    for given in (desired(wanted), desired(deletions=[Deletion(name, "o")])):
+        plan = plan_topics(given, found(topic(name, 4, 2), configs={name: {"retention.ms": "-1"}}))
+        assert not plan.actions
+        assert [(fault.reason, fault.subject) for fault in plan.faults] == [(reason, f"topic/{name}")]
+
+
+def test_a_topic_that_was_made_again_is_not_deleted() -> None:
+    plan = plan_topics(desired(deletions=[Deletion("t", "o", "other")]), found(topic("t", 1, 1)))
+    assert not plan.actions
+    assert plan.faults[0].reason is Reason.CONFLICT
+    plan = plan_topics(desired(deletions=[Deletion("t", "o", "id")]), found(topic("t", 1, 1)))
+    assert plan.actions == [DeleteTopic("t", "topic/t")]
+
+
+def test_a_lost_topic_of_a_sealed_dataset_is_said_and_never_made_again() -> None:
+    sealed = DesiredDataset(uid="u1", name="ns/p", follow=False)
+    rows = [row for row in existing_dataset() if not row.name.endswith("-manifest")]
+    plan = plan_topics(desired(datasets=[sealed]), found(*rows))
+    assert not plan.actions
+    assert [(fault.reason, fault.subject) for fault in plan.faults] == [(Reason.DATA_LOST, "dataset/u1")]
+
+
+@pytest.mark.parametrize("empty", [True, False])
+def test_only_an_empty_topic_becomes_the_data_topic_of_a_dataset(*, empty: bool) -> None:
+    borrowed = DesiredDataset(uid="u1", name="ns/p", data_topic="events")
+    seen = found(topic("events", 4, 2), configs={"events": {"retention.ms": "5"}})
+    plan = plan_topics(
+        desired(datasets=[borrowed]), replace(seen, empty=frozenset({"events"} if empty else ()))
+    )
+    if empty:
+        assert {type(action) for action in plan.actions} == {CreateTopic, SetConfig}
+    else:
+        assert not plan.actions
+        assert [fault.reason for fault in plan.faults] == [Reason.CONFLICT]
+
+
+def test_declared_settings_never_fight_with_those_that_a_dataset_needs() -> None:
+    wanted = DesiredTopic("o", "events", config={"retention.ms": "5", "segment.bytes": "1000"})
+    borrowed = DesiredDataset(uid="u1", name="ns/p", data_topic="events")
+    rows = [row for row in existing_dataset() if not row.name.endswith("-data")]
+    safe = {"events": {"retention.ms": "-1", "segment.bytes": "9"}}
+    plan = plan_topics(
+        desired(wanted, datasets=[borrowed]), found(*rows, topic("events", 4, 2), configs=safe)
+    )
+    assert plan.actions == [SetConfig("events", {"segment.bytes": "1000"}, "topic/events")]
+    assert [(fault.reason, fault.subject) for fault in plan.faults] == [
+        (Reason.RETENTION_UNSAFE, "topic/events")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("present", "declared"), [("0.5", "0.50"), ("true", "TRUE"), ("compact,delete", "delete, compact")]
+)
+def test_values_that_kafka_writes_its_own_way_are_the_same(present: str, declared: str) -> None:
+    wanted = DesiredTopic("o", "t", config={"k": declared})
+    assert not plan_topics(desired(wanted), found(topic("t", 1, 1), configs={"t": {"k": present}})).actions
+
+
+def test_a_change_that_may_not_be_made_is_said() -> None:
+    fault = build_refused(DeleteTopic("t", "topic/t"), Reason.PAUSED, "it is paused")
+    assert (fault.reason, fault.subject) == (Reason.PAUSED, "topic/t")

@@ -282,6 +282,8 @@ def _build_status(given: DatasetInput, load: loading.LoadingPlan) -> TrainingDat
     dataset, found = given.dataset, _reported(given)
     reference = build_reference(dataset, given.data_topic)
     ref = given.choice.ref or dataset.status.cluster_ref
+    # A BalancedTopic that was never there says nothing of where the data will be.
+    known = ref is not None and (dataset.spec.topic_ref is None or given.data_topic is not None)
     topics = TopicsStatus(
         data=reference.data_topic,
         journal=reference.journal_topic,
@@ -290,7 +292,7 @@ def _build_status(given: DatasetInput, load: loading.LoadingPlan) -> TrainingDat
     )
     return TrainingDatasetStatus(
         cluster_ref=ref,
-        topics=topics if ref is not None else None,
+        topics=topics if known else None,
         seed=seed_of(dataset) if ref is not None else None,
         ingest=_ingest_status(found) if found is not None and found.topics_ready else dataset.status.ingest,
         revision=_revision(given),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from evenkeel import names
@@ -34,24 +34,21 @@ def build_desired(
     datasets: Sequence[TrainingDataset],
     installation: str,
 ) -> Desired:
-    """Sealed `Desired` of a cluster. `topics` and `datasets`: all there are, the older first."""
+    """Sealed `Desired` of a cluster. `topics` and `datasets`: all that it admits, the older first."""
     mine = [topic for topic in topics if belongs(topic.status.cluster_ref, topic, cluster)]
     owned = owners(mine)
     living = [topic for topic in owned if topic.metadata.deletion_timestamp is None]
-    kept = {topic.metadata.uid: topic for topic in living}
     return Desired(
         owner=Owner(installation, cluster.metadata.uid, cluster.key),
         connection=build_connection(cluster, folder="observe", move_folder="move"),
         policy=cluster.spec.policy(),
         paused=cluster.spec.state is State.PAUSED,
         topics=tuple(build_topic(topic) for topic in sorted(living, key=lambda one: one.spec.topic_name)),
-        datasets=tuple(
-            build_dataset(one, kept.values())
-            for one in sorted(datasets, key=lambda one: one.metadata.uid)
-            if belongs(one.status.cluster_ref, one, cluster) and one.metadata.deletion_timestamp is None
+        datasets=build_datasets(
+            [one for one in datasets if belongs(one.status.cluster_ref, one, cluster)], mine
         ),
         deletions=tuple(
-            Deletion(one.spec.topic_name, one.metadata.uid)
+            Deletion(one.spec.topic_name, one.metadata.uid, one.status.topic_id)
             for one in sorted(owned, key=lambda one: one.spec.topic_name)
             if is_topic_to_delete(one)
         ),
@@ -75,31 +72,60 @@ def build_topic(topic: BalancedTopic) -> DesiredTopic:
     )
 
 
-def build_dataset(dataset: TrainingDataset, topics: Iterable[BalancedTopic]) -> DesiredDataset:
-    """A dataset; its journal is followed until its revision is known."""
+def build_datasets(
+    datasets: Iterable[TrainingDataset], topics: Iterable[BalancedTopic]
+) -> tuple[DesiredDataset, ...]:
+    """Datasets that go on, by UID. Of several on one BalancedTopic only the oldest, which comes first.
+
+    One whose BalancedTopic was never there is left out: topics of its own are not what it asked for.
+    `topics` holds those that are being deleted too, for their data must outlive them.
+    """
+    by_name = {(one.metadata.namespace or "", one.metadata.name): one for one in topics}
+    found: list[DesiredDataset] = []
+    taken: set[str] = set()
+    for dataset in datasets:
+        topic = data_topic(dataset, by_name)
+        wants = dataset.spec.topic_ref is not None
+        if dataset.metadata.deletion_timestamp is not None or (wants and (topic is None or topic in taken)):
+            continue
+        taken |= {topic} if topic is not None else set()
+        found.append(build_dataset(dataset, topic))
+    return tuple(sorted(found, key=lambda one: one.uid))
+
+
+def build_dataset(dataset: TrainingDataset, topic: str | None) -> DesiredDataset:
+    """A dataset on a BalancedTopic's topic or its own; its journal is followed until its revision is known."""
     return DesiredDataset(
         uid=dataset.metadata.uid,
         name=dataset.key,
         replication_factor=dataset.spec.storage.replication_factor,
         partitions=dataset.spec.storage.partitions,
-        data_topic=data_topic(dataset, topics),
+        data_topic=topic,
         follow=dataset.status.revision is None,
     )
 
 
-def data_topic(dataset: TrainingDataset, topics: Iterable[BalancedTopic]) -> str | None:
-    """The Kafka topic of the BalancedTopic that `topicRef` names; None without one."""
-    if dataset.spec.topic_ref is None:
+def data_topic(dataset: TrainingDataset, topics: Mapping[tuple[str, str], BalancedTopic]) -> str | None:
+    """The Kafka topic of the BalancedTopic that `topicRef` names; None without one.
+
+    Status remembers it: the data stays where it is when the BalancedTopic is deleted.
+    """
+    ref = dataset.spec.topic_ref
+    if ref is None:
         return None
-    wanted = (dataset.metadata.namespace, dataset.spec.topic_ref.name)
-    found = (one for one in topics if (one.metadata.namespace, one.metadata.name) == wanted)
-    return next((one.spec.topic_name for one in found), None)
+    found = topics.get((dataset.metadata.namespace or "", ref.name))
+    if found is not None:
+        return found.spec.topic_name
+    return dataset.status.topics.data if dataset.status.topics is not None else None
 
 
 def owners(topics: Iterable[BalancedTopic]) -> list[BalancedTopic]:
-    """Of several resources on one topic of one cluster the oldest; `topics` has the older first."""
+    """Of several resources on one topic of one cluster the owner; `topics` has the older first.
+
+    The oldest that stays: one that is being deleted leaves the topic to another that declares it.
+    """
     first: dict[str, BalancedTopic] = {}
-    for topic in topics:
+    for topic in sorted(topics, key=lambda one: one.metadata.deletion_timestamp is not None):
         first.setdefault(topic.spec.topic_name, topic)
     return list(first.values())
 

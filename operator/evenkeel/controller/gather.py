@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from evenkeel import names
 from evenkeel.api.balanced_cluster import BalancedCluster
@@ -13,20 +14,22 @@ from evenkeel.controller import gates, loading, triggers
 from evenkeel.controller.cluster import ClusterInput, plan_cluster
 from evenkeel.controller.conditions import Condition, Status, build_conditions, ready, transitions
 from evenkeel.controller.dataset import DatasetInput, plan_dataset
-from evenkeel.controller.desired import belongs, build_connection, build_desired
+from evenkeel.controller.desired import belongs, build_connection, build_desired, data_topic, owners
 from evenkeel.controller.jobs import JobView, view_job
 from evenkeel.controller.loop import Planner
 from evenkeel.controller.nodes import NodeView, eligible_nodes, view_node
 from evenkeel.controller.plan import Moment, Plan, Saying
 from evenkeel.controller.pods import Images
 from evenkeel.controller.preload import PreloadInput, plan_preload
-from evenkeel.controller.references import Asker, Choice, choose_cluster
+from evenkeel.controller.references import Asker, Choice, admits_asker, choose_cluster
 from evenkeel.controller.store import Key, Object, Store
 from evenkeel.controller.topic import TopicInput, plan_topic
 from evenkeel.controller.views import Views
 from evenkeel.domain.exchange import Report
 from evenkeel.errors import InputError
 from evenkeel.reasons import ConditionType, Reason
+
+Item = TypeVar("Item", BalancedTopic, TrainingDataset)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +96,12 @@ def gather_cluster(context: Context, item: Object, key: Key, at: Moment) -> Plan
         ClusterInput(
             item=item,
             cluster=cluster,
-            desired=build_desired(cluster, views.topics(), views.datasets(), context.installation),
+            desired=build_desired(
+                cluster,
+                _admitted(views, cluster, views.topics()),
+                _admitted(views, cluster, views.datasets()),
+                context.installation,
+            ),
             report=report,
             report_problem=problem,
             deployment=views.store.get("Deployment", key.namespace, names.keeper_name(key.name)),
@@ -131,7 +139,7 @@ def gather_dataset(context: Context, item: Object, key: Key, at: Moment) -> Plan
     topic, problem = _find_topic(views, dataset)
     choice = _choose(views, dataset if topic is None else topic)
     jobs, pods = _work(views, dataset)
-    data_topic = topic.spec.topic_name if topic is not None else None
+    borrowed = data_topic(dataset, {} if topic is None else {(key.namespace, topic.metadata.name): topic})
     connection = None if choice.cluster is None else build_connection(choice.cluster, folder="dataset")
     nodes = _nodes(views) if (item["spec"].get("preload") or {}).get("mode", "Disabled") != "Disabled" else []
     preload = loading.LoadingInput(
@@ -141,7 +149,7 @@ def gather_dataset(context: Context, item: Object, key: Key, at: Moment) -> Plan
         jobs=jobs,
         pods=pods,
         connection=connection,
-        data_topic=data_topic,
+        data_topic=borrowed,
         images=context.images,
     )
     return plan_dataset(
@@ -150,7 +158,7 @@ def gather_dataset(context: Context, item: Object, key: Key, at: Moment) -> Plan
             dataset=dataset,
             choice=choice,
             topic_problem=problem,
-            data_topic=data_topic,
+            data_topic=borrowed,
             report=None if choice.cluster is None else _read_report(views, choice.cluster)[0],
             jobs=jobs,
             pods=pods,
@@ -189,23 +197,29 @@ def _nodes(views: Views) -> list[NodeView]:
 
 
 def _choose(views: Views, item: BalancedTopic | TrainingDataset) -> Choice:
+    return choose_cluster(_asker(views, item), views.clusters())
+
+
+def _asker(views: Views, item: BalancedTopic | TrainingDataset) -> Asker:
     namespace = item.metadata.namespace or ""
-    asker = Asker(
-        namespace, views.namespace_labels(namespace), item.spec.cluster_ref, item.status.cluster_ref
-    )
-    return choose_cluster(asker, views.clusters())
+    return Asker(namespace, views.namespace_labels(namespace), item.spec.cluster_ref, item.status.cluster_ref)
+
+
+def _admitted(views: Views, cluster: BalancedCluster, items: Iterable[Item]) -> list[Item]:
+    """Those whose namespace the cluster admits today: status.clusterRef outlives a permission."""
+    return [one for one in items if admits_asker(cluster, _asker(views, one))]
 
 
 def _owner(views: Views, topic: BalancedTopic, cluster: BalancedCluster | None) -> str:
-    """Key of the oldest resource that declares the same topic of the same cluster."""
+    """Key of the resource that speaks for the topic, of those that declare it in the same cluster."""
     if cluster is None:
         return topic.key
     rivals = [
         other
-        for other in views.topics_named(topic.spec.topic_name)
+        for other in _admitted(views, cluster, views.topics_named(topic.spec.topic_name))
         if other.metadata.uid == topic.metadata.uid or belongs(other.status.cluster_ref, other, cluster)
     ]
-    return rivals[0].key if rivals else topic.key
+    return owners(rivals)[0].key if rivals else topic.key
 
 
 def _find_topic(views: Views, dataset: TrainingDataset) -> tuple[BalancedTopic | None, Condition | None]:

@@ -46,7 +46,7 @@ def plan_topic(given: TopicInput, at: Moment) -> Plan:
     """Status, events, and the finalizer that deletionPolicy Delete needs."""
     topic = given.topic
     if topic.metadata.deletion_timestamp is not None:
-        return _plan_deletion(given)
+        return _plan_deletion(given, at)
     conditions = decide_conditions(given)
     present = (given.item.get("status") or {}).get("conditions") or ()
     generation = topic.metadata.generation
@@ -64,16 +64,33 @@ def plan_topic(given: TopicInput, at: Moment) -> Plan:
     )
 
 
-def _plan_deletion(given: TopicInput) -> Plan:
+def _plan_deletion(given: TopicInput, at: Moment) -> Plan:
     if names.FINALIZER not in given.topic.metadata.finalizers:
         return Plan()
-    if is_topic_to_delete(given.topic) and given.owner == given.topic.key and not is_gone(given):
-        return Plan()
-    return Plan(patches=(_patch_finalizer(given, wanted=False),))
+    if not is_topic_to_delete(given.topic) or given.owner != given.topic.key or is_gone(given):
+        return Plan(patches=(_patch_finalizer(given, wanted=False),))
+    return _say_deleting(given, at)
+
+
+def _say_deleting(given: TopicInput, at: Moment) -> Plan:
+    """Why the resource is still there; the rest of status stays, the topic's id above all."""
+    name = given.topic.spec.topic_name
+    fault = _fault(given.report, name) if given.report is not None else None
+    conditions = (
+        ready(Reason.DELETING, f"topic {name} is being deleted")
+        if fault is None
+        else ready(fault.reason, fault.message, stalled=fault.reason in STALLING)
+    )
+    status = dict(given.item.get("status") or {})
+    present, generation = status.get("conditions") or (), given.topic.metadata.generation
+    status["observedGeneration"] = generation
+    status["conditions"] = build_conditions(present, conditions, generation, at)
+    notes = transitions(present, conditions, "Delete")
+    return Plan(status=status, sayings=tuple(Saying(given.item, note) for note in notes))
 
 
 def is_gone(given: TopicInput) -> bool:
-    """Whether the topic is deleted, or nobody is left who could delete it."""
+    """Whether the topic is deleted or another one has its name, or nobody is left who could delete it."""
     if given.choice.cluster is None or given.choice.cluster.metadata.deletion_timestamp is not None:
         return True
     told, report = given.told, given.report
@@ -81,8 +98,11 @@ def is_gone(given: TopicInput) -> bool:
         return False
     name = given.topic.spec.topic_name
     asked = any(one.owner_uid == given.topic.metadata.uid for one in told.deletions)
-    gone = any(one.name == name and not one.exists for one in report.topics)
-    return asked and report.measured and gone
+    found = next((one for one in report.topics if one.name == name), None)
+    if found is None or not (asked and report.measured):
+        return False
+    had = given.topic.status.topic_id
+    return not found.exists or (had is not None and found.topic_id not in (None, had))
 
 
 def _patch_finalizer(given: TopicInput, wanted: bool) -> Patch:  # noqa: FBT001 - private
@@ -149,11 +169,15 @@ def _missing(given: TopicInput, report: Report) -> tuple[Condition, ...]:
 
 def _is_told(given: TopicInput) -> bool:
     """Whether the report speaks of this very spec, or of one that was told before and has not changed."""
+    told, report = given.told, given.report
     if given.topic.status.observed_generation == given.topic.metadata.generation:
         ready_now = given.topic.status.condition(ConditionType.READY)
-        if ready_now is not None and ready_now.status == "True":
+        fault = _fault(report, given.topic.spec.topic_name) if report is not None else None
+        # What was said of this generation holds while other resources change what the keeper is told.
+        if ready_now is not None and (
+            ready_now.status == "True" or (fault is not None and ready_now.reason == fault.reason)
+        ):
             return True
-    told, report = given.told, given.report
     if told is None or report is None or told.version != report.desired_version:
         return False
     return build_topic(given.topic) in told.topics

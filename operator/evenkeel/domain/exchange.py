@@ -116,6 +116,8 @@ class Deletion:
 
     topic: str
     owner_uid: str
+    topic_id: str | None = None
+    """Kafka's id of the topic that its owner had; one of that name with another id is not deleted."""
 
 
 @dataclass(frozen=True, slots=True)

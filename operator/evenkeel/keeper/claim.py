@@ -7,6 +7,7 @@ fences a predecessor that still lives, and the claim is read again and written.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -150,12 +151,25 @@ class Claim:
             self.drop()  # Desired names another owner: the old claim is void after a while
         if self._record is not None:
             if self._monotonic() - self._renewed_at >= RENEW_SECONDS:
-                self._renew()
+                with contextlib.suppress(FencedError):
+                    self.confirm()
             if self._record is not None:
                 return True
-        if not self._may_take(connection, owner):
+        verdict, found = self._judge(connection, owner)
+        if verdict is not Verdict.TAKE:
             return False
-        return self._take(connection, owner, cluster_id)
+        return self._take(connection, owner, cluster_id, found)
+
+    def confirm(self) -> None:
+        """Renew the claim now: without an error, this keeper is the owner at this moment.
+
+        Raises:
+            As `write`.
+        """
+        if self._record is None:
+            raise FencedError("the claim is not held")
+        self.write([_encode(self._record)])
+        self._renewed_at = self._monotonic()
 
     def write(self, records: Iterable[Record]) -> None:
         """Write records as the owner, all or none.
@@ -182,9 +196,10 @@ class Claim:
         if self._record is None:
             # Perhaps a predecessor of this process holds it for us.
             found = _read(connection)
-            if found is None or not found.record.is_of(owner) or found.record.state is ClaimState.RELEASED:
+            # By UID alone: a resource of the same name that was made again may hold the claim by now.
+            if found is None or found.record.uid != owner.uid or found.record.state is ClaimState.RELEASED:
                 return
-            self._take(connection, owner, cluster_id)
+            self._take(connection, owner, cluster_id, found)
         if self._record is not None:
             self.write([_encode(replace(self._record, state=ClaimState.RELEASED))])
             self.drop()
@@ -195,7 +210,7 @@ class Claim:
             self._appender.close()
         self._appender = self._record = None
 
-    def _may_take(self, connection: Connection, owner: Owner) -> bool:
+    def _judge(self, connection: Connection, owner: Owner) -> tuple[Verdict, FoundClaim | None]:
         found = _read(connection)
         watched_ms = self._watch(found)
         verdict = judge(found, owner, now_ms=self._wall_ms(), broker_now_ms=None, watched_ms=watched_ms)
@@ -205,15 +220,15 @@ class Claim:
                 found, owner, now_ms=self._wall_ms(), broker_now_ms=broker_now, watched_ms=watched_ms
             )
         self._foreign = found.record.name if found and verdict is Verdict.RESPECT else ""
-        return verdict is Verdict.TAKE
+        return verdict, found
 
-    def _take(self, connection: Connection, owner: Owner, cluster_id: str) -> bool:
-        before = _read(connection)
+    def _take(self, connection: Connection, owner: Owner, cluster_id: str, judged: FoundClaim | None) -> bool:
+        """Fence and write, unless there is a newer claim than the one that was judged."""
         appender = FencedAppender(connection, names.transactional_id(cluster_id))
         try:
             appender.initialise()
             found = _read(connection)
-            if found is not None and (before is None or found.offset != before.offset):
+            if found is not None and (judged is None or found.offset != judged.offset):
                 # Somebody else claimed or renewed in between: look again from the start.
                 appender.close()
                 return False
@@ -225,14 +240,6 @@ class Claim:
             raise
         self._appender, self._record, self._renewed_at = appender, record, self._monotonic()
         return True
-
-    def _renew(self) -> None:
-        assert self._record is not None
-        try:
-            self.write([_encode(self._record)])
-        except FencedError:
-            return
-        self._renewed_at = self._monotonic()
 
     def _watch(self, found: FoundClaim | None) -> int:
         """Milliseconds for which the newest claim has been the same one."""

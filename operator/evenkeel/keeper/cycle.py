@@ -30,7 +30,13 @@ from evenkeel.keeper.routes import (
     routed_topics,
 )
 from evenkeel.keeper.topic_actions import apply_actions
-from evenkeel.keeper.topics import FoundTopics, config_keys, plan_internal, plan_topics
+from evenkeel.keeper.topics import (
+    FoundTopics,
+    build_refused,
+    config_keys,
+    plan_internal,
+    plan_topics,
+)
 from evenkeel.planning.moves import plan_moves
 from evenkeel.planning.routing import RoutesPlan, plan_routes
 from evenkeel.reasons import Reason
@@ -118,6 +124,7 @@ class Cycle:
             self.claim.drop()
             self._journals.close()
             self._growth, self._recovered, self._measurement = Growth(), False, None
+            self.snapshot = self.measured_at = self._plan = self._moves = self._claim_report = None
         self._connection, self._healthy = connection, False
 
     def _check_credentials(self, desired: Desired) -> None:
@@ -159,14 +166,9 @@ class Cycle:
         assert self._measurement is not None
         self._released = False
         self.faults.run("claim", lambda: self._keep_claim(desired))
-        changed = False
-        if self.claim.held and not desired.paused:
-            done: list[int] = []
-            self.faults.run("topics", lambda: self._keep_topics(desired, done))
-            changed = sum(done) > 0
-        else:
-            self.faults.set("topics")
-        if changed:
+        done: list[int] = []
+        self.faults.run("topics", lambda: self._keep_topics(desired, done))
+        if sum(done) > 0:
             self._healthy = self.faults.run("measure", lambda: self._measure(desired))
         fresh: set[str] = set()
         self.faults.run("journals", lambda: self._read_journals(desired, fresh))
@@ -186,6 +188,8 @@ class Cycle:
         assert self._measurement is not None
         found = self._found()
         if names.CONTROL_TOPIC not in found.topics:
+            if desired.paused:
+                return []
             # Nobody owns a cluster without this topic; with it, only the owner makes what is missing.
             self._make_internal(desired, found)
         held = self.claim.keep(desired.connection, desired.owner, self._measurement.cluster.cluster_id)
@@ -193,9 +197,9 @@ class Cycle:
         if not held:
             owner = self._claim_report.owner or "another keeper"
             return [Fault(Reason.CLUSTER_OWNED_ELSEWHERE, f"this Kafka cluster belongs to {owner}")]
-        if plan_internal(self._found()):
+        if plan_internal(self._found()) and not desired.paused:
             self._make_internal(desired, self._found())
-        if not self._recovered:
+        if not self._recovered and names.ROUTES_TOPIC in self._found().topics:
             self.published, self._recovered = recover(desired.connection), True
         return []
 
@@ -209,15 +213,47 @@ class Cycle:
 
     def _keep_topics(self, desired: Desired, done: list[int]) -> list[Fault]:
         plan = plan_topics(desired, self._found())
+        refusal = self._refuse_changes(desired)
+        if refusal is not None:
+            return [*plan.faults, *(build_refused(action, *refusal) for action in plan.actions)]
+        if plan.actions:
+            # Kafka fences writes of a keeper that was replaced, but not its administration.
+            self._confirm_claim()
         outcome = apply_actions(desired.connection, plan.actions)
         done.append(outcome.done)
         self._repaired.note([fault for fault in plan.faults if fault.reason is Reason.RETENTION_UNSAFE])
         return [*plan.faults, *outcome.faults]
 
+    def _refuse_changes(self, desired: Desired) -> tuple[Reason, str] | None:
+        """Why no topic may be changed, or None."""
+        if desired.paused:
+            return Reason.PAUSED, "the cluster's spec.state is Paused"
+        if self.claim.held:
+            return None
+        owner = self._claim_report.owner if self._claim_report and not self._claim_report.held else ""
+        if owner:
+            return Reason.CLUSTER_OWNED_ELSEWHERE, f"this Kafka cluster belongs to {owner}"
+        return Reason.CLUSTER_NOT_READY, "this keeper does not hold the claim of the Kafka cluster yet"
+
+    def _confirm_claim(self) -> None:
+        try:
+            self.claim.confirm()
+        except FencedError:
+            self._claim_report = self.claim.report()
+            raise
+
     def _found(self) -> FoundTopics:
         assert self._measurement is not None
         assert self.snapshot is not None
-        return FoundTopics(self._measurement.topics, self._measurement.configs, self.snapshot.brokers)
+        filled = {
+            one.topic for one in self.snapshot.partitions if one.end is None or one.end != one.log_start
+        }
+        return FoundTopics(
+            self._measurement.topics,
+            self._measurement.configs,
+            self.snapshot.brokers,
+            frozenset(self._measurement.topics.keys() - filled),
+        )
 
     def _route(self, desired: Desired) -> None:
         assert self.snapshot is not None

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal, InvalidOperation
 
 from evenkeel import names
 from evenkeel.domain.exchange import Deletion, Desired, DesiredDataset, DesiredTopic, Fault
 from evenkeel.domain.snapshot import Broker
 from evenkeel.errors import InputError
 from evenkeel.kafka.answers import TopicAnswer
-from evenkeel.kafka.topics import TopicSpec, data_topic, dataset_topics, guarded_config, internal_topics
+from evenkeel.kafka.topics import (
+    TopicSpec,
+    data_topic,
+    dataset_topics,
+    guarded_config,
+    internal_topics,
+    journal_topic,
+)
 from evenkeel.planning.placement import plan_assignments
 from evenkeel.reasons import Reason
 
@@ -65,6 +73,8 @@ class FoundTopics:
     configs: Mapping[str, Mapping[str, str] | None]
     """Values in force of at least the desired keys; None: unknown, then nothing is changed."""
     brokers: tuple[Broker, ...]
+    empty: frozenset[str] = frozenset()
+    """Topics of which it is known that they hold no record."""
 
     @property
     def online(self) -> list[Broker]:
@@ -99,21 +109,43 @@ def plan_topics(desired: Desired, found: FoundTopics) -> TopicsPlan:
     """Actions and faults for declared topics, datasets and deletions."""
     plan = TopicsPlan()
     for topic in desired.topics:
-        _plan_topic(plan, topic, found)
+        _plan_topic(plan, topic, desired, found)
     for dataset in desired.datasets:
-        _plan_dataset(plan, dataset, found)
+        _plan_dataset(plan, dataset, desired, found)
     for deletion in desired.deletions:
         _plan_deletion(plan, deletion, desired, found)
     return plan
 
 
-def _plan_topic(plan: TopicsPlan, topic: DesiredTopic, found: FoundTopics) -> None:
+def build_refused(action: Action, reason: Reason, why: str) -> Fault:
+    """What is said of an action that is due and may not be done."""
+    return Fault(reason, f"topic {action.name} is not as declared and is not changed: {why}", action.subject)
+
+
+def _is_reserved(plan: TopicsPlan, name: str, found: FoundTopics, subject: str) -> bool:
+    """Whether nobody may declare or delete a topic, and if so says it."""
+    existing = found.topics.get(name)
+    if name.startswith(names.INTERNAL_PREFIX) or (existing is not None and existing.internal):
+        plan.say(
+            Reason.INTERNAL_TOPIC, f"topic {name} is internal: it is neither changed nor deleted", subject
+        )
+        return True
+    if names.is_dataset_topic(name):
+        message = f"topic {name} belongs to a TrainingDataset: it is neither changed nor deleted from here"
+        plan.say(Reason.CONFLICT, message, subject)
+        return True
+    return False
+
+
+def _plan_topic(plan: TopicsPlan, topic: DesiredTopic, desired: Desired, found: FoundTopics) -> None:
     subject = f"topic/{topic.name}"
+    if _is_reserved(plan, topic.name, found, subject):
+        return
     existing = found.topics.get(topic.name)
     if existing is not None:
         _check_shape(plan, existing, topic.partitions, topic.replication_factor, subject)
         _grow(plan, existing, topic.partitions, found, subject)
-        _set_config(plan, topic.name, topic.config, found, subject)
+        _set_config(plan, topic.name, _without_guarded(plan, topic, existing, desired), found, subject)
     elif not topic.create:
         plan.say(Reason.TOPIC_MISSING, f"topic {topic.name} does not exist", subject)
     else:
@@ -127,13 +159,59 @@ def _plan_topic(plan: TopicsPlan, topic: DesiredTopic, found: FoundTopics) -> No
         _create_or_say(plan, spec, found, subject)
 
 
-def _plan_dataset(plan: TopicsPlan, dataset: DesiredDataset, found: FoundTopics) -> None:
+def _without_guarded(
+    plan: TopicsPlan, topic: DesiredTopic, existing: TopicAnswer, desired: Desired
+) -> Mapping[str, str]:
+    """The declared settings, less those that a dataset on the topic needs otherwise: both would fight for ever."""
+    user = next((one for one in desired.datasets if one.data_topic == topic.name), None)
+    if user is None:
+        return topic.config
+    guarded = guarded_config(_copies(existing))
+    clash = {key for key, value in topic.config.items() if key in guarded and not _same(guarded[key], value)}
+    if clash:
+        told = ", ".join(f"{key}={topic.config[key]} (needs {guarded[key]})" for key in sorted(clash))
+        message = f"config: not set on topic {topic.name}, for TrainingDataset {user.name} would lose records: {told}"
+        plan.say(Reason.RETENTION_UNSAFE, message, f"topic/{topic.name}")
+    return {key: value for key, value in topic.config.items() if key not in clash}
+
+
+def _refuse_dataset(
+    dataset: DesiredDataset, desired: Desired, found: FoundTopics
+) -> tuple[Reason, str] | None:
+    """Why nothing is made or set for a dataset, or None."""
+    journal = journal_topic(dataset)
+    if not dataset.follow:
+        specs = dataset_topics(dataset, len(found.brokers))
+        # What the rejected topic holds is not needed to read the revision.
+        wanted = {data_topic(dataset), *(spec.name for spec in specs if not spec.name.endswith("-rejected"))}
+        gone = sorted(wanted - found.topics.keys())
+        if gone:
+            return Reason.DATA_LOST, f"topic {', '.join(gone)} of the sealed dataset {dataset.name} is gone"
+    if dataset.data_topic is not None and journal not in found.topics:
+        if dataset.data_topic not in found.topics:
+            if any(one.name == dataset.data_topic and one.create for one in desired.topics):
+                return None
+            return Reason.TOPIC_MISSING, f"topicRef: topic {dataset.data_topic} does not exist"
+        if dataset.data_topic not in found.empty:
+            message = (
+                f"topicRef: topic {dataset.data_topic} is not known to be empty; its retention would change"
+            )
+            return Reason.CONFLICT, message
+    return None
+
+
+def _plan_dataset(plan: TopicsPlan, dataset: DesiredDataset, desired: Desired, found: FoundTopics) -> None:
     subject = f"dataset/{dataset.uid}"
+    refusal = _refuse_dataset(dataset, desired, found)
+    if refusal is not None:
+        plan.say(*refusal, subject)
+        if refusal[0] is not Reason.DATA_LOST:
+            return
     for spec in dataset_topics(dataset, len(found.brokers)):
         existing = found.topics.get(spec.name)
-        if existing is None:
+        if existing is None and refusal is None:
             _create_or_say(plan, spec, found, subject)
-        elif spec.name == data_topic(dataset):
+        elif existing is not None and spec.name == data_topic(dataset):
             _check_shape(plan, existing, dataset.partitions, dataset.replication_factor, subject)
             _grow(plan, existing, dataset.partitions, found, subject)
     own = {spec.name for spec in dataset_topics(dataset, len(found.brokers))} | {data_topic(dataset)}
@@ -164,17 +242,19 @@ def _guard(
 
 def _plan_deletion(plan: TopicsPlan, deletion: Deletion, desired: Desired, found: FoundTopics) -> None:
     name, subject = deletion.topic, f"topic/{deletion.topic}"
-    if name not in found.topics:
+    if name not in found.topics or _is_reserved(plan, name, found, subject):
         return
-    if name.startswith(names.INTERNAL_PREFIX) or found.topics[name].internal:
-        plan.say(Reason.INTERNAL_TOPIC, f"topic {name} is internal and is never deleted", subject)
+    if deletion.topic_id not in (None, found.topics[name].topic_id):
+        message = f"topic {name} is not deleted: it is another one than was declared (id {deletion.topic_id})"
+        plan.say(Reason.CONFLICT, message, subject)
         return
     others = [
         topic for topic in desired.topics if topic.name == name and topic.owner_uid != deletion.owner_uid
     ]
     borrowers = [dataset for dataset in desired.datasets if dataset.data_topic == name]
     if others or borrowers:
-        plan.say(Reason.CONFLICT, f"topic {name} is not deleted: another resource declares it", subject)
+        user = f"TrainingDataset {borrowers[0].name} uses it" if borrowers else "another resource declares it"
+        plan.say(Reason.CONFLICT, f"topic {name} is not deleted: {user}", subject)
         return
     plan.actions.append(DeleteTopic(name, subject))
 
@@ -220,14 +300,23 @@ def _set_config(
 
 
 def _same(found: str | None, wanted: str) -> bool:
-    """Lists such as `compact,delete` have no order."""
+    """Kafka writes values its own way: `0.50` as `0.5`, `TRUE` as `true`; `compact,delete` has no order."""
     if found is None:
         return False
     return found == wanted or sorted(_words(found)) == sorted(_words(wanted))
 
 
 def _words(text: str) -> Iterable[str]:
-    return (word.strip() for word in text.split(","))
+    return (_plain(word.strip()) for word in text.split(","))
+
+
+def _plain(word: str) -> str:
+    if word.lower() in ("true", "false"):
+        return word.lower()
+    try:
+        return str(Decimal(word).normalize())
+    except InvalidOperation:
+        return word
 
 
 def _create_or_say(plan: TopicsPlan, spec: TopicSpec, found: FoundTopics, subject: str) -> None:
