@@ -40,7 +40,7 @@ class Prepared:
 
 def plan_changes() -> list[str]:
     """What `prepare` would change on this machine outside the cache directory, a sentence each."""
-    packages = apt.missing(_TOOLS)
+    packages = [] if images.can_pull(images.KAFKA_IMAGE) else apt.missing(_TOOLS)
     if not _can_make_environments():
         packages.append(VENV_PACKAGE)
     return [*(f"install the Debian package {name}" for name in packages), *docker.plan_changes()]
@@ -66,13 +66,19 @@ def prepare(name: str, began: float) -> Prepared:
         with steps.step("docker"):
             docker.ensure()
         tasks.start(lambda: lifecycle.down(name))
-        for call in (venv.ensure, images.base_image, jars.ensure_libs, images.jre_image, data.ensure_clipart):
+        for call in (venv.ensure, images.base_image, _kafka_parts, data.ensure_clipart):
             tasks.start(call)
         control, others = tasks.start(product.control_image), tasks.start(_data_images)
         tasks.start(nodeimage.ensure)
         tasks.wait_all()
     times = tuple((step.title, step.seconds) for step in steps.finished)
     return Prepared(control.result(), *others.result(), began, times)
+
+
+def _kafka_parts() -> None:
+    if not images.pull(images.KAFKA_IMAGE):
+        jars.ensure_libs()
+        images.jre_image()
 
 
 def _data_images() -> tuple[str, str]:

@@ -39,18 +39,27 @@ class KafkaInPods:
         return all(broker.mebibytes is not None for broker in self.brokers)
 
 
+def base_image() -> str:
+    """What Kafka's image is made of: Kafka's own where it can be pulled, else Java alone."""
+    return images.KAFKA_IMAGE if images.pull(images.KAFKA_IMAGE) else images.jre_image()
+
+
 def image() -> str:
     """Kafka's image -> tag."""
+    base = base_image()
     with tempfile.TemporaryDirectory() as folder:
         context = Path(folder)
-        shutil.copytree(jars.ensure_libs(), context / "libs")
+        if base == images.KAFKA_IMAGE:
+            (context / "libs").mkdir()  # its jars are in /opt/kafka/libs already
+        else:
+            shutil.copytree(jars.ensure_libs(), context / "libs")
         shutil.copy(jars.LOGGING, context)
         shutil.copy(FOLDER / "start-node", context)
         return images.build_image(
             "kafka",
             dockerfile=FOLDER / "Dockerfile",
             context=context,
-            args={"BASE_IMAGE": images.jre_image()},
+            args={"BASE_IMAGE": base},
         )
 
 

@@ -18,6 +18,8 @@ from scripts.provision import apt, cache, docker, steps
 
 PYTHON_IMAGE = "python:3.11-slim-bookworm"
 JRE_IMAGE = "eclipse-temurin:17-jre-jammy"
+KAFKA_IMAGE = "apache/kafka:4.3.1"
+"""Kafka's own image, in place of jars and Java."""
 PYTHON_PACKAGES = ("ca-certificates", "python3", "python3-venv")
 JRE_PACKAGES = ("ca-certificates", "openjdk-17-jre-headless")
 PROBE_SECONDS = 10.0
@@ -33,6 +35,11 @@ def base_image() -> str:
 def jre_image() -> str:
     """An image with `java` 17 on PATH, for Kafka."""
     return _pulled_or_made(JRE_IMAGE, "jre", JRE_PACKAGES)
+
+
+def can_pull(image: str) -> bool:
+    """Whether docker has `image` or its registry answers; changes nothing."""
+    return docker.answers() and (docker.has_image(image) or _registry_answers(image))
 
 
 def pull(image: str) -> bool:
