@@ -14,7 +14,7 @@ from evenkeel.errors import EvenkeelError, RetryableError
 from evenkeel.ingest.headers import MessageIdentity
 from evenkeel.kafka.clients.append import UnknownOutcomeError
 from evenkeel.kafka.clients.config import client_config
-from evenkeel.kafka.clients.failures import build_write_error, client_logger
+from evenkeel.kafka.clients.failures import build_write_error, open_client, write_errors
 from evenkeel.reasons import Reason
 
 log = logging.getLogger(__name__)
@@ -92,16 +92,17 @@ class KafkaOutbox:
         Raises:
             RetryableError: no room came.
         """
-        producer, generation = self._open(), self._generation
+        producer, generation, length = self._open(), self._generation, len(value)
 
         def report(error: Any, message: Any) -> None:
             if generation == self._generation:
-                self._reports.append(self._judge(error, message, identity, span, len(value)))
+                self._reports.append(self._judge(error, message, identity, span, length))
 
         deadline = time.monotonic() + SEND_SECONDS
         while True:
             try:
-                producer.produce(self._topic, value, headers=identity.encode(), on_delivery=report)
+                with write_errors(f"writing slice {identity.slice} to {self._topic}"):
+                    producer.produce(self._topic, value, headers=identity.encode(), on_delivery=report)
                 break
             except BufferError:
                 producer.poll(0.1)
@@ -141,7 +142,7 @@ class KafkaOutbox:
 
     def _open(self) -> Any:
         if self._producer is None:
-            self._producer = self._make(dict(self._config), logger=client_logger)
+            self._producer = open_client(self._make, self._config)
         return self._producer
 
     def _judge(

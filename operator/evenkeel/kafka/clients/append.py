@@ -6,17 +6,17 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Self
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import KafkaError, Message, Producer
 
 from evenkeel.domain.connection import Connection
-from evenkeel.errors import EvenkeelError, RetryableError
+from evenkeel.errors import EvenkeelError
 from evenkeel.kafka.clients.config import client_config
 from evenkeel.kafka.clients.failures import (
     ErrorWatch,
     UnknownOutcomeError,
     build_write_error,
-    client_logger,
-    unwrap,
+    open_client,
+    write_errors,
 )
 from evenkeel.reasons import Reason
 
@@ -40,7 +40,7 @@ class Appender:
         self._watch = ErrorWatch()
         config = _appender_config(connection, compression) | overrides
         self._wait_seconds = float(config["message.timeout.ms"]) / 1000 + 5
-        self._producer = Producer({**config, "error_cb": self._watch}, logger=client_logger)
+        self._producer = open_client(Producer, {**config, "error_cb": self._watch})
 
     def __enter__(self) -> Self:
         return self
@@ -102,15 +102,20 @@ class Appender:
         result: _Result,
     ) -> None:
         where: dict[str, Any] = {} if partition is None else {"partition": partition}
-        try:
-            self._producer.produce(
-                topic, value, key=key, headers=list(headers), on_delivery=result.note, **where
-            )
-        except BufferError as error:
-            message = f"writing to {topic}: the queue of this client is full"
-            raise RetryableError(message, reason=Reason.BROKERS_UNREACHABLE) from error
-        except KafkaException as error:
-            raise build_write_error(unwrap(error), f"writing to {topic}") from error
+        deadline = time.monotonic() + self._wait_seconds
+        taken = False
+        while not taken:
+            try:
+                with write_errors(f"writing to {topic}"):
+                    self._producer.produce(
+                        topic, value, key=key, headers=list(headers), on_delivery=result.note, **where
+                    )
+                taken = True
+            except BufferError as error:  # a manifest may be larger than the queue
+                if time.monotonic() > deadline:
+                    message = f"writing to {topic}: no room in the queue for {self._wait_seconds:g} s"
+                    raise UnknownOutcomeError(message, reason=Reason.BROKERS_UNREACHABLE) from error
+                self._producer.poll(0.1)
 
     def _wait(self, results: Sequence[_Result], monotonic: Callable[[], float] = time.monotonic) -> None:
         deadline = monotonic() + self._wait_seconds

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 
@@ -15,6 +18,8 @@ from evenkeel.errors import (
     RetryableError,
 )
 from evenkeel.reasons import Reason
+
+Client = TypeVar("Client")
 
 
 class UnknownOutcomeError(RetryableError):
@@ -76,6 +81,31 @@ def build_write_error(error: KafkaError, doing: str) -> EvenkeelError:
     if error.code() in _NEVER_WRITTEN:
         return build_error(error, doing)
     return UnknownOutcomeError(f"{doing}: {error.name()}: {error.str()}", reason=Reason.BROKERS_UNREACHABLE)
+
+
+@contextmanager
+def write_errors(doing: str) -> Iterator[None]:
+    """Turn what the client raises while it takes a record into what `build_write_error` gives.
+
+    A producer that has failed for good raises from every later call: its records are unknown as well.
+    """
+    try:
+        yield
+    except KafkaException as error:
+        raise build_write_error(unwrap(error), doing) from error
+
+
+def open_client(make: Callable[..., Client], config: Mapping[str, Any]) -> Client:
+    """A client of librdkafka by its class.
+
+    Raises:
+        ConfigurationError: INVALID_SPEC: the client refuses its settings, a broken certificate for one.
+    """
+    try:
+        return make(dict(config), logger=client_logger)
+    except KafkaException as error:
+        message = f"the Kafka client refuses its settings: {unwrap(error).str()}"
+        raise ConfigurationError(message, reason=Reason.INVALID_SPEC) from error
 
 
 def unwrap(exception: KafkaException) -> KafkaError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,7 +14,10 @@ from confluent_kafka.admin import AdminClient
 from evenkeel.domain.connection import Connection
 from evenkeel.errors import RetryableError
 from evenkeel.kafka.clients.config import client_config
-from evenkeel.kafka.clients.failures import ErrorWatch, client_logger, unwrap
+from evenkeel.kafka.clients.failures import ErrorWatch, open_client, unwrap
+
+AGAIN_SECONDS = 0.5
+"""Between two questions: each takes connections of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +38,7 @@ def identify_topic(connection: Connection, topic: str, timeout: float = 10.0) ->
     """
     watch = ErrorWatch()
     config: dict[str, Any] = {**client_config(connection), "error_cb": watch}
-    admin = AdminClient(config, logger=client_logger)
+    admin = open_client(AdminClient, config)
     try:
         future = admin.describe_topics(TopicCollection([topic]), request_timeout=timeout)[topic]
         deadline = time.monotonic() + timeout
@@ -61,3 +65,4 @@ def wait_for_topic(
         except RetryableError:
             if monotonic() > deadline:
                 raise
+            threading.Event().wait(AGAIN_SECONDS)

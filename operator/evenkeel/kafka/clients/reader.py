@@ -12,9 +12,9 @@ from typing import Any, Self
 from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from evenkeel.domain.connection import Connection
-from evenkeel.errors import RetryableError
+from evenkeel.errors import EvenkeelError, RetryableError
 from evenkeel.kafka.clients.config import client_config
-from evenkeel.kafka.clients.failures import ErrorWatch, build_error, client_logger, unwrap
+from evenkeel.kafka.clients.failures import ErrorWatch, build_error, open_client, unwrap
 from evenkeel.reasons import Reason
 
 POLL_SECONDS = 0.2
@@ -65,7 +65,8 @@ class PartitionReader:
         self._monotonic = monotonic
         self._watch = ErrorWatch()
         settings = _reader_config(connection, committed=committed) | overrides
-        self._consumer = Consumer({**settings, "error_cb": self._watch}, logger=client_logger)
+        self._problem: EvenkeelError | None = None
+        self._consumer = open_client(Consumer, {**settings, "error_cb": self._watch})
 
     def __enter__(self) -> Self:
         return self
@@ -164,12 +165,30 @@ class PartitionReader:
         return Tail(self)
 
     def poll_records(self, timeout: float, most: int) -> list[LogRecord]:
-        """What has come within `timeout` seconds, at most `most` records; see `Tail.poll`."""
+        """What has come within `timeout` seconds, at most `most` records; see `Tail.poll`.
+
+        Records that came before an error are given first: the client does not give them again.
+        """
+        self._raise_problem()
         try:
             messages = self._consumer.consume(most, timeout=timeout)
         except KafkaException as error:
             raise self._watch.explain(unwrap(error), f"reading {self._name}") from error
-        return [_build_record(message) for message in messages if self._is_record(message)]
+        records: list[LogRecord] = []
+        for message in messages:
+            try:
+                if self._is_record(message):
+                    records.append(_build_record(message))
+            except EvenkeelError as error:
+                self._problem = error
+        if not records:
+            self._raise_problem()
+        return records
+
+    def _raise_problem(self) -> None:
+        problem, self._problem = self._problem, None
+        if problem is not None:
+            raise problem
 
     def _assign(self, first: int) -> None:
         self._assigned = True
