@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
 import pytest
 
 from evenkeel.domain.job import ProducerSettings, SourceFormat
-from evenkeel.errors import InputError
+from evenkeel.errors import InputError, RetryableError
 from evenkeel.ingest.sources import BadRecordError, find_image_problem, list_source, read_object
 from evenkeel.reasons import Reason
 from tests.support.ingest import PNG, build_settings
@@ -159,3 +160,42 @@ def test_a_file_that_changed_its_size_is_another_source(tmp_path: Path, content:
     (tmp_path / "a" / "1.png").unlink()
     with pytest.raises(InputError, match="no longer there"):
         read_object(listing, 0, settings)
+
+
+def test_a_file_that_cannot_be_looked_at_is_never_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = build_settings(fill(tmp_path, "a/1.png", "a/2.png"))
+    stat = os.stat
+    for code, kind in (
+        (errno.EIO, RetryableError),
+        (errno.ESTALE, RetryableError),
+        (errno.EACCES, InputError),
+    ):
+
+        def fail(path: bytes, code: int = code) -> os.stat_result:
+            if path.endswith(b"2.png"):
+                raise OSError(code, os.strerror(code))
+            return stat(path)
+
+        monkeypatch.setattr(os, "stat", fail)
+        with pytest.raises(kind, match=r"2\.png") as caught:
+            list_source(settings)
+        assert caught.value.reason is Reason.SOURCE_MISSING
+
+
+def test_a_pipe_in_place_of_a_file_does_not_stop_the_reader(tmp_path: Path) -> None:
+    settings = build_settings(fill(tmp_path, "a/1.png"))
+    listing = list_source(settings)
+    (tmp_path / "a" / "1.png").unlink()
+    os.mkfifo(tmp_path / "a" / "1.png")
+    with pytest.raises(InputError, match="no longer there"):
+        read_object(listing, 0, settings)
+
+
+def test_what_is_left_out_is_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    fill(tmp_path, "a/1.png", "a/readme.txt", "a/.hidden.png")
+    (tmp_path / "b").symlink_to(tmp_path / "a")
+    list_source(files(tmp_path))
+    assert "1 hidden, 1 links or special files" in caplog.text

@@ -1,13 +1,15 @@
 """A mounted volume as a list of objects, and the bytes of one object. The listing decides identity and order."""
 
-# ruff: noqa: PTH116, PTH118, PTH123 - paths are bytes here, which pathlib does not take
+# ruff: noqa: PTH115, PTH116, PTH118 - paths are bytes here, which pathlib does not take
 
 from __future__ import annotations
 
 import errno
 import hashlib
+import logging
 import os
 import stat
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +17,8 @@ from pathlib import Path
 from evenkeel.domain.job import ProducerSettings, SourceFormat
 from evenkeel.errors import InputError, RetryableError
 from evenkeel.reasons import Reason
+
+log = logging.getLogger(__name__)
 
 IMAGE_SUFFIXES = (b".png", b".jpg", b".jpeg", b".gif", b".webp", b".bmp")
 _IGNORED = (b"lost+found",)
@@ -58,14 +62,24 @@ class BadRecordError(InputError):
 
 
 def list_source(settings: ProducerSettings) -> Listing:
-    """List the source. Hidden files, other files than images (ImageFolder) and links that lead out are left out.
+    """List the source.
+
+    Left out, and counted in the log: hidden files, other files than images (ImageFolder), links that lead
+    out or nowhere, and links to folders.
 
     Raises:
-        InputError: SOURCE_MISSING: no such folder; SOURCE_EMPTY: no object in it.
+        InputError: SOURCE_MISSING: no such folder, or something may not be looked at; SOURCE_EMPTY: no
+            object in it.
+        RetryableError: the file system failed: a listing is whole or there is none.
     """
     root = Path(settings.source_path)
     images = settings.format is SourceFormat.IMAGE_FOLDER
-    found = sorted(_walk(root, images=images))
+    left_out: Counter[str] = Counter()
+    found = sorted(_walk(root, left_out, images=images))
+    if left_out:
+        log.info(
+            "left out of the listing: %s", ", ".join(f"{n} {what}" for what, n in sorted(left_out.items()))
+        )
     if not found:
         what = "images in class folders" if images else "files"
         message = f"source {settings.source_path}: holds no {what}"
@@ -129,7 +143,7 @@ def _positive(field: bytes, order: str) -> bool:
     return int.from_bytes(field, "big" if order == "big" else "little") > 0
 
 
-def _walk(root: Path, *, images: bool) -> Iterator[tuple[bytes, int]]:
+def _walk(root: Path, left_out: Counter[str], *, images: bool) -> Iterator[tuple[bytes, int]]:
     """Relative paths and sizes, in any order."""
     base = os.path.realpath(os.fsencode(root))
     folders = [b""]
@@ -137,6 +151,7 @@ def _walk(root: Path, *, images: bool) -> Iterator[tuple[bytes, int]]:
         folder = folders.pop()
         for entry in _scan(base, folder):
             if entry.name.startswith(b".") or (not folder and entry.name in _IGNORED):
+                left_out["hidden"] += 1
                 continue
             path = folder + b"/" + entry.name if folder else entry.name
             if entry.is_dir(follow_symlinks=False):
@@ -145,6 +160,10 @@ def _walk(root: Path, *, images: bool) -> Iterator[tuple[bytes, int]]:
                 size = _measure(base, path)
                 if size is not None:
                     yield path, size
+                else:
+                    left_out["links or special files"] += 1
+            else:
+                left_out["no images in class folders"] += 1
 
 
 def _scan(base: bytes, folder: bytes) -> list[os.DirEntry[bytes]]:
@@ -164,29 +183,50 @@ def _scan(base: bytes, folder: bytes) -> list[os.DirEntry[bytes]]:
 
 
 def _measure(base: bytes, path: bytes) -> int | None:
-    """Size of a regular file inside the source, None for anything else."""
+    """Size of a regular file inside the source, None for anything else.
+
+    A failing file system raises: a file must not be missing from the revision because of a hiccup.
+    """
     resolved = os.path.realpath(os.path.join(base, path))
     if not resolved.startswith(base.rstrip(b"/") + b"/"):
         return None
     try:
         status = os.stat(resolved)
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return None  # a dangling link
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            return None
+        message = f"source {os.fsdecode(resolved)}: {error.strerror}"
+        kind = InputError if isinstance(error, PermissionError) else RetryableError
+        raise kind(message, reason=Reason.SOURCE_MISSING) from error
     return status.st_size if stat.S_ISREG(status.st_mode) else None
 
 
 def _read(root: Path, item: SourceObject, place: str) -> bytes:
     base = os.path.realpath(os.fsencode(root))
-    if _measure(base, item.path) is None:
-        raise InputError(f"{place}: no longer there", reason=Reason.SOURCE_CHANGED)
     try:
-        with open(os.path.join(base, item.path), "rb") as handle:
+        with open(os.path.join(base, item.path), "rb", opener=_open_at_once) as handle:
+            if not _is_file_inside(handle.fileno(), base):
+                raise InputError(f"{place}: no longer there", reason=Reason.SOURCE_CHANGED)
             return handle.read(item.size + 1)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise InputError(f"{place}: no longer there", reason=Reason.SOURCE_CHANGED) from error
     except OSError as error:
         if error.errno in (errno.EACCES, errno.EPERM, errno.EIO):
             message = f"{place}: cannot be read: {error.strerror}"
             raise BadRecordError(message, reason=Reason.BAD_RECORD) from error
         raise RetryableError(f"{place}: {error.strerror}", reason=Reason.SOURCE_MISSING) from error
+
+
+def _open_at_once(path: str | bytes, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)  # a pipe that took the file's place would wait for ever
+
+
+def _is_file_inside(handle: int, base: bytes) -> bool:
+    """By what was opened, not by its name: whoever may write to the volume can turn a link at any moment."""
+    inside = os.readlink(b"/proc/self/fd/%d" % handle).startswith(base.rstrip(b"/") + b"/")
+    return inside and stat.S_ISREG(os.fstat(handle).st_mode)
 
 
 def _digest_objects(kind: SourceFormat, objects: tuple[SourceObject, ...]) -> str:
