@@ -140,6 +140,32 @@ def test_a_reopen_forgets_lost_entries_and_frees_the_slices() -> None:
     assert state.open_slices() == (1,)
 
 
+def test_a_round_is_asked_for_once() -> None:
+    """A second sealer that looked before the first round must not throw away what that round wrote."""
+    written = [Claim(0, 0, "a"), entry(0, 2, 0), Reopen(1, (0,), (Lost(0, 0),))]
+    again = [Claim(0, 1, "b"), entry(0, 5, 0, offset=50)]
+    state = fold(*written, *again, Reopen(1, (0,), (Lost(0, 0),)))
+    assert (state.round, state.reopened_at, state.acknowledged_records) == (1, 4, 2)
+
+
+@pytest.mark.parametrize(("round_", "counts"), [(None, True), (0, False), (1, True)])
+def test_a_seal_from_before_a_reopen_does_not_count(
+    round_: int | None,
+    counts: bool,  # noqa: FBT001 - a column of the table
+) -> None:
+    state = fold(Reopen(1, ()), dataclasses.replace(SEAL, round=round_))
+    assert (state.seal is not None) is counts
+
+
+def test_a_journal_is_complete_when_all_slices_are() -> None:
+    assert not JournalState().complete
+    state = fold(Claim(0, 0, "a"), entry(0, 2, 0), entry(0, 2, 2))
+    assert not state.complete
+    for offset, record in enumerate([Claim(1, 0, "a"), entry(1, 5, 0, span=3, records=3)], 5):
+        state.apply(offset, record)
+    assert state.complete
+
+
 def test_a_seal_is_final_and_carries_its_offset() -> None:
     state = fold(Reopen(1, ()), SEAL, dataclasses.replace(SEAL, digest="55" * 32))
     assert state.seal is not None

@@ -11,9 +11,10 @@ import pytest
 from evenkeel.domain.job import SealerSettings
 from evenkeel.domain.journal import Entry, JournalState, Lost, encode, parse
 from evenkeel.errors import DataError, InputError
+from evenkeel.format import arrow
 from evenkeel.format.manifest import encode_manifest, manifest_digest
 from evenkeel.format.shards import message_digest, shard_digest, shard_file
-from evenkeel.ingest.sealer import Sealed, build_seal, plan_reopen, verify
+from evenkeel.ingest.sealer import Sealed, _Identities, build_seal, plan_reopen, verify
 from evenkeel.ingest.worker import Step
 from evenkeel.kafka.clients.identity import TopicIdentity
 from evenkeel.kafka.clients.reader import LogRecord
@@ -70,7 +71,7 @@ def test_sealing_again_gives_the_same_revision(world: World) -> None:
 
 def test_the_seal_and_location_carry_what_others_need(world: World) -> None:
     result = sealed(world)
-    seal = build_seal(result.manifest, "ab" * 32)
+    seal = build_seal(result.manifest, "ab" * 32, 0)
     assert (seal.records, seal.shards) == (RECORDS, len(result.manifest.shards))
     assert seal.data_bytes == sum(shard.file_bytes for shard in result.manifest.shards)
     location = result.locate("ab" * 32, "data", TopicIdentity("cluster", "topic-id", 3))
@@ -93,6 +94,28 @@ def test_a_message_that_is_gone_is_lost_and_reopened(world: World, place: int) -
     while run.worker.step() is not Step.DONE:
         pass
     assert sealed(world).manifest.records == RECORDS
+
+
+def test_of_two_entries_with_one_offset_the_one_whose_bytes_are_not_there_is_lost(world: World) -> None:
+    """As a partition leaves it that lost its end and gave the offset out again."""
+    one, two = sorted(world.journal.fold().entries(), key=lambda item: (item.slice, item.first))[:2]
+    values = []
+    for value in world.journal.values:
+        record = parse(value)
+        if isinstance(record, Entry) and (record.slice, record.first) == (one.slice, one.first):
+            record = dataclasses.replace(record, partition=two.partition, offset=two.offset)
+        values.append(encode(record))
+    world.journal.values = values
+    assert check(world) == (Lost(one.slice, one.first),)
+
+
+@pytest.mark.parametrize("name", ["x", "-1.0", "999.0", "1.1", "٣.0"])
+def test_an_id_that_is_not_of_the_source_is_refused(name: str) -> None:
+    schema = arrow.files_schema()
+    batch = arrow.build_file_batch(schema, [arrow.PackedRecord(name, "a", b"b")])
+    entry = Entry(0, 0, 0, 1, 1, 0, 0, 1, "00")
+    with pytest.raises(DataError, match="slice 0"):
+        _Identities(10).take(arrow.encode_schema(schema), entry, arrow.encode_batch(batch))
 
 
 @pytest.mark.parametrize(

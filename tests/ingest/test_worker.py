@@ -1,16 +1,22 @@
 from __future__ import annotations
 
+import base64
 import dataclasses
 from pathlib import Path
 
 import pytest
 
+from evenkeel.domain.job import ProducerSettings
 from evenkeel.domain.journal import PLAN_SLICE, Entry, parse
 from evenkeel.errors import InputError
+from evenkeel.ingest import worker as worker_module
+from evenkeel.ingest.plan import Layout, build_layout
+from evenkeel.ingest.sealer import Sealed, verify
+from evenkeel.ingest.sources import Listing
 from evenkeel.ingest.worker import STALE_SECONDS, Step
 from evenkeel.kafka.clients.append import UnknownOutcomeError
 from evenkeel.reasons import Reason
-from tests.support.ingest import Running, World, build_settings, write_images
+from tests.support.ingest import DATASET, Running, World, build_settings, write_images
 
 RECORDS = 36
 
@@ -91,6 +97,36 @@ def test_a_message_that_arrives_after_the_search_is_a_duplicate_nobody_refers_to
     state = world.journal.fold()
     assert state.acknowledged_records == RECORDS
     assert written(world) > len(list(state.entries()))
+
+
+def test_messages_of_a_plan_that_is_gone_are_never_taken_for_ours(world: World) -> None:
+    """The journal topic was made anew: slices, numbers and schema agree, the records do not."""
+    finish(world.start(0))
+    world.journal.values.clear()
+    changed = dataclasses.replace(world.settings, seed=99)
+    first = world.start(0, changed)
+    while not world.journal.fold().acknowledged_records:
+        assert first.worker.step() is Step.WORKED
+    finish(world.start(0, changed))
+    state = world.journal.fold()
+    assert state.plan is not None
+    schema = base64.b64decode(state.plan.schema)
+    result = verify(state, state.plan, DATASET.uid, schema, 10**6, world.data.read)
+    assert isinstance(result, Sealed)
+    assert result.manifest.records == RECORDS
+
+
+def test_planning_takes_no_time_between_claim_and_plan(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the planners of a large source take the plan from each other for ever."""
+    claimed: list[bool] = []
+
+    def build(listing: Listing, settings: ProducerSettings) -> Layout:
+        claimed.append(bool(world.journal.values))
+        return build_layout(listing, settings)
+
+    monkeypatch.setattr(worker_module, "build_layout", build)
+    finish(world.start(0))
+    assert claimed == [False]
 
 
 def test_a_live_workers_slice_is_respected_until_it_falls_silent(world: World) -> None:

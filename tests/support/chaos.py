@@ -183,7 +183,7 @@ class Chaos:
         assert len(delivered) == len(set(delivered)) == CLASSES * PER_CLASS
         assert len(rejected) == len(set(rejected)) == BAD
         assert {*delivered, *rejected} == {f"{index}.0" for index in range(CLASSES * PER_CLASS + BAD)}
-        state.apply(state.next_offset, build_seal(sealed.manifest, "0" * 64))
+        state.apply(state.next_offset, build_seal(sealed.manifest, "0" * 64, state.round))
         assert state.seal is not None
         assert state.seal.records == len(delivered)
 

@@ -129,6 +129,8 @@ class Seal:
     data_bytes: int
     rejected: int
     schema_digest: str
+    round: int | None = None
+    """The round whose journal was verified: a later reopen has found a gap that this seal does not know of."""
 
 
 JournalRecord = Claim | Plan | Entry | Rejected | Finished | Reopen | Seal
@@ -205,6 +207,7 @@ class JournalState:
         """Sum of the values' bytes, before replication and compression."""
         self.rejected_records = 0
         self.finished_slices = 0
+        """Slices that are complete."""
         self.round = 0
         self.reopened_at: int | None = None
         """Offset of the newest reopen that no seal follows."""
@@ -225,6 +228,11 @@ class JournalState:
     def planned_bytes(self) -> int | None:
         """On-disk bytes of one replica, None before the plan."""
         return None if self.plan is None else self.plan.planned_bytes
+
+    @property
+    def complete(self) -> bool:
+        """Whether there is a plan and every record of it is acknowledged or rejected."""
+        return self.plan is not None and self.finished_slices == len(self.slices)
 
     @property
     def claims(self) -> Mapping[int, HeldClaim]:
@@ -297,6 +305,7 @@ class JournalState:
             return
         self.plan, self.plan_offset, self.plan_claim = plan, offset, None
         self.slices = {number: SliceState(count) for number, count in enumerate(plan.records)}
+        self.finished_slices = sum(state.complete for state in self.slices.values())
 
     def _in_force(self, slice_number: int, attempt: int) -> SliceState | None:
         state = self.slices.get(slice_number)
@@ -352,7 +361,9 @@ class JournalState:
             state.claim = None
 
     def _reopen(self, offset: int, reopen: Reopen) -> None:
-        self.round, self.reopened_at = max(self.round, reopen.round), offset
+        if reopen.round != self.round + 1:
+            return  # of a second sealer that looked before this round: what it missed may be here by now
+        self.round, self.reopened_at = reopen.round, offset
         for lost in reopen.lost:
             state = self.slices.get(lost.slice)
             entry = state.entries.pop(lost.first, None) if state is not None else None
@@ -365,6 +376,8 @@ class JournalState:
                 self.slices[number].claim = None
 
     def _seal(self, offset: int, seal: Seal) -> None:
+        if seal.round is not None and seal.round != self.round:
+            return
         self.reopened_at = None
         self.seal = SealReport(
             digest=seal.digest,

@@ -111,7 +111,7 @@ class Journal:
         """Take everything that is in the log now.
 
         Raises:
-            RetryableError: not within `timeout` seconds.
+            RetryableError: nothing came for `timeout` seconds.
         """
         self._follow(self._log.end(), timeout)
 
@@ -136,8 +136,10 @@ class Journal:
     def _follow(self, end: int, timeout: float) -> None:
         deadline = self._monotonic() + timeout
         while self.state.next_offset < end:
-            if not self.poll(0.2) and self._monotonic() > deadline:
-                message = f"journal: offset {end - 1} did not arrive within {timeout:g} s"
+            if self.poll(0.2):
+                deadline = self._monotonic() + timeout
+            elif self._monotonic() > deadline:
+                message = f"journal: offset {end - 1} did not come, nothing did for {timeout:g} s"
                 raise RetryableError(message, reason=Reason.BROKERS_UNREACHABLE)
 
     def _listen(self, offset: int, record: JournalRecord) -> None:

@@ -8,6 +8,7 @@ import logging
 import os
 import secrets
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -41,6 +42,9 @@ INDEX_VARIABLE = "JOB_COMPLETION_INDEX"
 STOPPED = 128 + signal.SIGTERM
 PATIENCE_SECONDS = 300.0
 """Failures that may be tried again end the process after this long without progress."""
+RETRY_SECONDS = 1.0
+WAIT_SECONDS = 0.5
+"""Pauses end when the journal brings something."""
 PROGRESS_SECONDS = 5.0
 TOPIC_SECONDS = 15.0
 """How long a missing topic or a silent cluster may take to appear before the job says so and ends."""
@@ -97,16 +101,18 @@ def drive(
 ) -> bool:
     """Step until done (True) or stopped (False); failures that may pass are tried again for a while."""
     progress = _Progress(journal, monotonic)
-    last_good, covered = monotonic(), -1
+    last_good, covered, pause = monotonic(), -1, 0.0
     while not stopped():
         try:
-            step = worker.step()
+            if pause:
+                journal.poll(pause)
+            step, pause = worker.step(), 0.0
         except RetryableError as error:
             if monotonic() - last_good > PATIENCE_SECONDS:
                 raise
             log.warning("reason=%s: %s; trying again", error.reason.value, error.message)
             worker.reset()
-            journal.poll(1.0)
+            pause = RETRY_SECONDS
             continue
         if journal.state.acknowledged_records > covered or step is Step.WAITING:
             last_good, covered = monotonic(), journal.state.acknowledged_records
@@ -115,7 +121,7 @@ def drive(
             progress.tell(now=True)
             return True
         if step is Step.WAITING:
-            journal.poll(0.5)
+            pause = WAIT_SECONDS
     return False
 
 
@@ -126,6 +132,8 @@ def run_sealer(spec: JobSpec, environment: Mapping[str, str]) -> int:
         EvenkeelError: neither is possible.
     """
     del environment
+    # The first process of a container ignores it otherwise, and is killed half a minute later.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(STOPPED))
     settings = _require(spec.sealer, "sealer")
     dataset, connection = spec.dataset, spec.connection
     identity = wait_for_topic(connection, dataset.data_topic, TOPIC_SECONDS)
@@ -157,7 +165,10 @@ def run_sealer(spec: JobSpec, environment: Mapping[str, str]) -> int:
         with Appender(connection) as appender:
             writer = ManifestWriter(appender, dataset.manifest_topic, secrets.token_hex(8))
             digest = writer.write(content, location)
-        journal.append(build_seal(result.manifest, digest))
+        journal.append(build_seal(result.manifest, digest, state.round))
+        if journal.state.seal is None:
+            message = "a round was asked for while this one was verified: the seal does not count"
+            raise RetryableError(message, reason=Reason.CONFLICT)
         log.info(
             "sealed digest=%s records=%d shards=%d",
             digest,

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from evenkeel.domain.connection import Connection
 from evenkeel.domain.journal import SliceState
+from evenkeel.format import arrow
 from evenkeel.format.shards import message_digest
 from evenkeel.ingest.headers import parse_identity
 from evenkeel.ingest.outbox import Acknowledged
@@ -53,12 +54,14 @@ def find_written(
     missing: Sequence[MessageRange],
     state: SliceState,
     dataset: str,
+    schema: bytes,
     schema_digest: str,
 ) -> dict[int, Acknowledged]:
     """By first record: the first whole message in the log for each of `missing`.
 
     Its records must be those that would be written today: a message that holds a record which was
-    rejected since, or lacks one which was not, is left where it is.
+    rejected since, or lacks one which was not, is left where it is. Ids are compared, not only the numbers
+    in the headers: those of a journal that is gone may have counted other records.
     """
     wanted = {message.first: message for message in missing}
     found: dict[int, Acknowledged] = {}
@@ -71,6 +74,8 @@ def find_written(
             continue
         if identity.count != _expected(message, state) or identity.digest != message_digest(record.value):
             continue
+        if _read_ids(schema, record.value) != _expected_ids(message, state):
+            continue
         found[identity.first] = Acknowledged(
             identity, message.span, partition, record.offset, len(record.value)
         )
@@ -81,3 +86,13 @@ def _expected(message: MessageRange, state: SliceState) -> int:
     """Records that the message must hold: its span less what is rejected."""
     end = message.first + message.span
     return message.span - sum(message.first <= position < end for position in state.rejected)
+
+
+def _expected_ids(message: MessageRange, state: SliceState) -> list[str]:
+    numbered = enumerate(message.objects, message.first)
+    return [arrow.record_id(index, 0) for position, index in numbered if position not in state.rejected]
+
+
+def _read_ids(schema: bytes, value: bytes) -> list[str]:
+    ids: list[str] = arrow.decode(schema, value).column(arrow.ID).to_pylist()
+    return ids

@@ -87,9 +87,10 @@ def verify(
     return Sealed(manifest, tuple(builder.locations))
 
 
-def build_seal(manifest: Manifest, digest: str) -> Seal:
-    """The record that makes a revision true."""
+def build_seal(manifest: Manifest, digest: str, round_: int) -> Seal:
+    """The record that makes a revision true, as long as no round was asked for since `round_`."""
     return Seal(
+        round=round_,
         digest=digest,
         records=manifest.records,
         shards=len(manifest.shards),
@@ -122,12 +123,16 @@ class _Checker:
         self, entries: Sequence[Entry], read: ReadRange, partition: int
     ) -> Iterator[tuple[Entry, bytes]]:
         """Entries of one partition with their verified bytes; others are noted as lost."""
-        awaited = {entry.offset: entry for entry in entries}
+        # A partition that lost its end gives an offset out again: then two entries name it, and one is lost.
+        awaited: dict[int, list[Entry]] = defaultdict(list)
+        for entry in entries:
+            awaited[entry.offset].append(entry)
         for record in read(partition, entries[0].offset, entries[-1].offset + 1):
-            entry = awaited.pop(record.offset, None)
-            if entry is not None and self._agrees(entry, record):
-                yield entry, record.value
-        self.lost.extend(Lost(entry.slice, entry.first) for entry in awaited.values())
+            for entry in awaited.pop(record.offset, ()):
+                if self._agrees(entry, record):
+                    yield entry, record.value
+        gone = (entry for entries in awaited.values() for entry in entries)
+        self.lost.extend(Lost(entry.slice, entry.first) for entry in gone)
 
     def _agrees(self, entry: Entry, record: LogRecord) -> bool:
         expected = MessageIdentity(
@@ -157,8 +162,11 @@ class _Identities:
     def take(self, schema: bytes, entry: Entry, value: bytes) -> None:
         batch = arrow.decode(schema, value)
         names = batch.column(arrow.ID).to_pylist()
-        if len(names) != entry.records:
-            message = f"slice {entry.slice}, record {entry.first}: {len(names)} records, not {entry.records}"
+        if len(names) != entry.records or not all(map(self._is_id, names)):
+            what = (
+                f"{len(names)} records, {entry.records} expected, each with an id below {len(self._seen)}.0"
+            )
+            message = f"slice {entry.slice}, record {entry.first}: {what}"
             raise DataError(message, reason=Reason.SEAL_FAILED)
         self._mark(names)
 
@@ -169,6 +177,10 @@ class _Identities:
         if len(missing):
             message = f"{len(missing)} records are missing, the first is {int(missing[0])}.0"
             raise DataError(message, reason=Reason.SEAL_FAILED)
+
+    def _is_id(self, name: object) -> bool:
+        index = str(name).removesuffix(".0")
+        return index.isdecimal() and arrow.record_id(int(index), 0) == name and int(index) < len(self._seen)
 
     def _mark(self, names: Sequence[str]) -> None:
         indexes = np.array([int(name.partition(".")[0]) for name in names], dtype=np.int64)

@@ -110,6 +110,7 @@ class Worker:
         self._list = list_objects
         self._journal_every = journal_every
         self._listings: dict[SourceFormat, Listing] = {}
+        self._layouts: dict[ProducerSettings, Layout] = {}
         self._work: _Work | None = None
         self._attempt: _Attempt | None = None
         self._routed = False
@@ -128,7 +129,7 @@ class Worker:
             self._began_at = self._journal.state.next_offset
         self._journal.poll()
         state = self._journal.state
-        if state.seal is not None or (state.plan is not None and not state.open_slices()):
+        if state.seal is not None or state.complete:
             self._attempt = None
             return Step.DONE
         if self._work is None:
@@ -155,12 +156,13 @@ class Worker:
             return Step.WORKED
         listing = self._look(self._settings)
         refuse_bad_sizes(listing, self._settings)
+        # Before the claim: what takes long must not look like the silence of a dead planner.
+        layout = self._lay_out(self._settings)
         if not self._may_take(self._journal.state.plan_claim):
             return Step.WAITING
         (attempt,) = self._journal.append(Claim(PLAN_SLICE, self._index, self._instance))
         held = self._journal.state.plan_claim
         if held is not None and held.attempt == attempt:
-            layout = build_layout(listing, self._settings)
             self._journal.append(build_plan(listing, layout, self._settings, attempt))
             log.info(
                 "planned objects=%d slices=%d bytes=%d",
@@ -182,7 +184,7 @@ class Worker:
             slice_bytes=plan.slice_bytes,
         )
         listing = self._look(settings)
-        layout = build_layout(listing, settings)
+        layout = self._lay_out(settings)
         if listing.digest != plan.listing_digest or schema_digest(layout.schema) != plan.schema_digest:
             message = (
                 f"source {settings.source_path}: {len(listing.objects)} objects with digest {listing.digest}, "
@@ -196,6 +198,12 @@ class Worker:
         if settings.format not in self._listings:
             self._listings[settings.format] = self._list(settings)
         return self._listings[settings.format]
+
+    def _lay_out(self, settings: ProducerSettings) -> Layout:
+        """The layout by these settings; only the last one is kept."""
+        if settings not in self._layouts:
+            self._layouts = {settings: build_layout(self._look(settings), settings)}
+        return self._layouts[settings]
 
     def _take(self, work: _Work) -> Step:
         self._wait_for_routes()
@@ -217,7 +225,7 @@ class Worker:
         """Journal what earlier attempts wrote; only the rest is written again."""
         records = self._ports.data.scan(self._journal.state.ends_before(since))
         digest = work.plan.schema_digest
-        found = find_written(records, attempt.todo, state, self._dataset.uid, digest)
+        found = find_written(records, attempt.todo, state, self._dataset.uid, work.layout.schema, digest)
         log.info("recovered slice=%d messages=%d of %d", attempt.slice, len(found), len(attempt.todo))
         attempt.unjournaled.extend(found.values())
         attempt.todo = [message for message in attempt.todo if message.first not in found]
