@@ -43,7 +43,7 @@ def test_older_and_equal_versions_are_ignored(store: Store) -> None:
 def test_deleted_does_not_come_back(store: Store) -> None:
     store.put("ADDED", job("x", 1))
     store.put("DELETED", job("x", 3))
-    store.put("MODIFIED", job("x", 4))
+    store.put("MODIFIED", job("x", 2))
     assert store.get("Job", "a", "x") is None
     store.put("ADDED", job("x", 5, uid="another"))
     assert store.get("Job", "a", "x") is not None
@@ -67,3 +67,10 @@ def test_listed_needs_all(store: Store) -> None:
     store.listed("Job")
     assert store.is_listed(["Job"])
     assert not store.is_listed(["Job", "Pod"])
+
+
+def test_object_that_only_left_a_selection_comes_back(store: Store) -> None:
+    store.put("ADDED", job("x", 1))
+    store.put("DELETED", job("x", 3))
+    store.put("ADDED", job("x", 4))
+    assert store.get("Job", "a", "x") == job("x", 4)

@@ -99,10 +99,24 @@ def test_caches_and_waiting_pods_concern_preloading(store: Store) -> None:
 
 def test_labels_of_a_namespace_concern_what_is_in_it(store: Store) -> None:
     store.put("MODIFIED", whole(namespace_object("data", team="vision"), 2))
-    assert set(store.take_dirty()) == {EVENTS, DIGITS}
+    assert set(store.take_dirty()) == {EVENTS, DIGITS, CLUSTER}
     store.put("MODIFIED", whole(namespace_object("data", team="vision"), 3))
     assert store.take_dirty() == []
 
 
 def test_all_keys(store: Store) -> None:
     assert set(triggers.all_keys(store)) == {triggers.PRELOAD, CLUSTER, EVENTS, DIGITS}
+
+
+def test_deleted_cluster_concerns_all_that_used_it(store: Store) -> None:
+    store.put("DELETED", whole(cluster(), 2))
+    assert set(store.take_dirty()) == {CLUSTER, EVENTS, DIGITS}
+
+
+def test_deleted_dataset_concerns_the_next_one_on_its_topic(store: Store) -> None:
+    first, second = (dataset(name, topicRef={"name": "events"}) for name in ("first", "second"))
+    store.put("ADDED", whole(first))
+    store.put("ADDED", whole(second))
+    store.take_dirty()
+    store.put("DELETED", whole(first, 2))
+    assert Key("TrainingDataset", "data", "second") in store.take_dirty()

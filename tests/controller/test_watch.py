@@ -20,12 +20,12 @@ class Lists(Kube):
     def __init__(self) -> None:
         self.topics: list[dict[str, Any]] | Exception = []
 
-    async def list(self, resource: Any, **_: Any) -> Any:
+    async def list_with_version(self, resource: Any, **_: Any) -> Any:
         if resource.kind != "BalancedTopic":
-            return []
+            return [], "100"
         if isinstance(self.topics, Exception):
             raise self.topics
-        return self.topics
+        return self.topics, "100"
 
 
 class Rig:
@@ -70,6 +70,16 @@ async def test_ghosts_go_and_missed_come_and_the_watch_is_restarted(rig: Rig) ->
     rig.kube.topics = [stored("b")]
     await rig.round()
     assert rig.known() == {"b"}
+    assert rig.restarts == 1
+
+
+async def test_change_that_the_watch_lost_is_found(rig: Rig) -> None:
+    rig.kube.topics = [stored("a")]
+    await rig.round()
+    rig.kube.topics = [stored("a", 7)]
+    await rig.round()
+    (item,) = rig.store.all("BalancedTopic")
+    assert item["metadata"]["resourceVersion"] == "7"
     assert rig.restarts == 1
 
 

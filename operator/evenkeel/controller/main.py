@@ -135,15 +135,19 @@ class Operator:
                 self._metrics.leader.set(0)
 
     async def _term(self, loop: Loop) -> None:
-        """Reconcile as long as the Lease is held."""
+        """Reconcile as long as the Lease is held; a loop that fails ends the process, which starts again."""
         log.info("leading epoch=%d", self._lease.epoch)
         self._metrics.leader.set(1)
         self._store.mark(triggers.all_keys(self._store))
         work = asyncio.create_task(loop.run(self._lease.held))
+        hold = asyncio.create_task(self._lease.hold())
         try:
-            await self._lease.hold()
-            log.warning("the lease is lost")
+            await asyncio.wait({work, hold}, return_when=asyncio.FIRST_COMPLETED)
+            if hold.done():
+                hold.result()
+                log.warning("the lease is lost")
         finally:
+            hold.cancel()
             work.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await work

@@ -44,7 +44,8 @@ class Store:
     def __init__(self, affected: Affected) -> None:
         self._affected = affected
         self._objects: dict[str, dict[tuple[str, str], Object]] = {}
-        self._gone: dict[str, None] = {}
+        self._gone: dict[str, int] = {}
+        """UID -> version at which it left: what is older is late, what is newer came back by its labels."""
         self._dirty: set[Key] = set()
         self._listed: set[str] = set()
         self.changed = asyncio.Event()
@@ -57,12 +58,12 @@ class Store:
         old = objects.get((key.namespace, key.name))
         uid = item["metadata"]["uid"]
         if change == "DELETED":
-            self._bury(uid)
+            self._bury(uid, _version(item))
             if old is None or old["metadata"]["uid"] != uid:
                 return
             del objects[key.namespace, key.name]
             self._mark(old, None)
-        elif uid not in self._gone and (old is None or _is_newer(item, old)):
+        elif _version(item) > self._gone.get(uid, -1) and (old is None or is_newer(item, old)):
             objects[key.namespace, key.name] = item
             self._mark(old, item)
 
@@ -114,13 +115,14 @@ class Store:
     def _mark(self, old: Object | None, new: Object | None) -> None:
         self.mark(self._affected(self, old, new))
 
-    def _bury(self, uid: str) -> None:
-        self._gone[uid] = None
+    def _bury(self, uid: str, version: int) -> None:
+        self._gone[uid] = max(version, self._gone.pop(uid, -1))
         while len(self._gone) > TOMBSTONES:
             del self._gone[next(iter(self._gone))]
 
 
-def _is_newer(new: Object, old: Object) -> bool:
+def is_newer(new: Object, old: Object) -> bool:
+    """Whether `new` is a later state than `old`."""
     # Versions compare as numbers: always so with etcd, and promised since Kubernetes 1.35.
     return _version(new) > _version(old)
 

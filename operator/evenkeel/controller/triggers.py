@@ -20,7 +20,8 @@ def affected(store: Store, old: Object | None, new: Object | None) -> Iterable[K
     item = new if new is not None else old
     if item is None:
         return ()
-    return set(_BY_KIND.get(item["kind"], _nothing)(store, old, item))
+    # One that is gone has changed in every respect, as one that is new.
+    return set(_BY_KIND.get(item["kind"], _nothing)(store, old if new is not None else None, item))
 
 
 def _nothing(_store: Store, _old: Object | None, _item: Object) -> Iterator[Key]:
@@ -98,6 +99,8 @@ def _of_namespace(store: Store, old: Object | None, item: Object) -> Iterator[Ke
     if old is None or _labels(old) != _labels(item):
         for kind in (TOPIC, DATASET):
             yield from (key_of(one) for one in store.all(kind, _name(item)))
+        # Whom a cluster admits decides what its keeper is told.
+        yield from (key_of(one) for one in store.all(CLUSTER))
 
 
 _BY_KIND = {

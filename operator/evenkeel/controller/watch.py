@@ -15,12 +15,13 @@ import kopf
 from evenkeel import names
 from evenkeel.controller.handlers import build_registry, build_settings
 from evenkeel.controller.health import Metrics
-from evenkeel.controller.store import Store, key_of
+from evenkeel.controller.store import Store, is_newer, key_of
 from evenkeel.errors import EvenkeelError
 from evenkeel.kube import resources
 from evenkeel.kube.client import Credentials, Kube
 from evenkeel.kube.failures import KindAbsentError
 from evenkeel.kube.resources import OWN_KINDS, Resource
+from evenkeel.kube.watch import at_version
 
 IDENTITY = "evenkeel"
 """kopf's name among its peers, of which we have none; it would look up the user, who has no name in a container."""
@@ -115,12 +116,13 @@ class Relist:
     async def _one(self, resource: Resource) -> bool:
         before = {item["metadata"]["uid"]: item for item in self._store.all(resource.kind)}
         try:
-            found = {item["metadata"]["uid"]: item for item in await self._kube.list(resource)}
+            listed, version = await self._kube.list_with_version(resource)
+            found = {item["metadata"]["uid"]: item for item in listed}
         except KindAbsentError:
             if resource.kind not in self._absent:
                 log.warning("kind is not installed kind=%s", resource.kind)
             self._absent.add(resource.kind)
-            self._correct(before, {})
+            self._correct(before, {}, "")
             return True
         except EvenkeelError as error:
             log.warning("relist failed kind=%s why=%s", resource.kind, error)
@@ -129,7 +131,7 @@ class Relist:
         self._absent.discard(resource.kind)
         if self._store.is_listed([resource.kind]) and not appeared:
             await asyncio.sleep(SETTLE_SECONDS)
-        repaired = self._correct(before, found)
+        repaired = self._correct(before, found, version)
         missed = repaired and self._store.is_listed([resource.kind])
         self._store.listed(resource.kind)
         if appeared or missed:
@@ -141,17 +143,17 @@ class Relist:
             self._restart()
         return True
 
-    def _correct(self, before: dict[str, Any], found: dict[str, Any]) -> int:
-        """Put what is missing, remove what is gone -> how many. New since `before` is never a ghost."""
+    def _correct(self, before: dict[str, Any], found: dict[str, Any], version: str) -> int:
+        """Put what is missing or was newer, remove what is gone -> how many. New since `before` is never a ghost."""
         present = {
-            item["metadata"]["uid"] for kind in _kinds(before, found) for item in self._store.all(kind)
+            item["metadata"]["uid"]: item for kind in _kinds(before, found) for item in self._store.all(kind)
         }
-        missed = [item for uid, item in found.items() if uid not in present]
+        missed = [item for uid, item in found.items() if uid not in present or is_newer(item, present[uid])]
         ghosts = [item for uid, item in before.items() if uid not in found and uid in present]
         for item in missed:
-            self._store.put("ADDED", item)
+            self._store.put("MODIFIED", item)
         for item in ghosts:
-            self._store.put("DELETED", item)
+            self._store.put("DELETED", at_version(item, version) if version else item)
         return len(missed) + len(ghosts)
 
 

@@ -83,7 +83,9 @@ async def _relist(
         field_selector=selection.field_selector,
     )
     fresh = {item["metadata"]["uid"]: item for item in found}
-    changes: list[Change] = [("DELETED", item) for uid, item in known.items() if uid not in fresh]
+    changes: list[Change] = [
+        ("DELETED", at_version(item, version)) for uid, item in known.items() if uid not in fresh
+    ]
     for uid, item in fresh.items():
         old = known.get(uid)
         if old is None:
@@ -93,6 +95,11 @@ async def _relist(
     known.clear()
     known.update(fresh)
     return changes, version
+
+
+def at_version(item: dict[str, Any], version: str) -> dict[str, Any]:
+    """An object that a list of this version does not hold any more."""
+    return {**item, "metadata": {**item["metadata"], "resourceVersion": version}}
 
 
 def _remember(known: dict[str, dict[str, Any]], kind: str, item: dict[str, Any]) -> None:
@@ -117,7 +124,10 @@ async def _stream(kube: Kube, selection: Selection, version: str) -> AsyncIterat
     response = await kube.open_watch(path, query, WATCH_SECONDS + 30)
     async with response:
         async for line in _lines(response):
-            change = json.loads(line)
+            try:
+                change = json.loads(line)
+            except ValueError as error:
+                raise RetryableError(f"watch {path}: not JSON: {line[:80]!r}") from error
             item = change["object"]
             if change["type"] == "ERROR":
                 raise failure(int(item.get("code", 500)), json.dumps(item), f"watch {path}")
