@@ -234,5 +234,21 @@ def test_a_cache_that_verifies_for_long_is_waited_for(built: BuiltRevision) -> N
     assert clock.pauses == [0.5, 1.0, 2.0, 4.0]
 
 
+def test_a_cache_that_never_becomes_warm_is_not_waited_for_for_ever(built: BuiltRevision) -> None:
+    class Stuck:
+        def read_state(self) -> UploadState:
+            return UploadState(HoldState.LOADING, 3, (0, 1, 2), "99 percent is here")
+
+        def put_manifest(self, manifest: bytes) -> UploadState:
+            raise AssertionError
+
+        def put_shard(self, index: int, length: int, pieces: Iterator[bytes]) -> UploadState:
+            raise AssertionError
+
+    with pytest.raises(RetryableError, match="99 percent") as caught:
+        load(FakeSource(built), Stuck(), FakeClock().clock())
+    assert caught.value.reason is Reason.NOT_WARM
+
+
 def test_the_key_of_a_revision_is_what_the_store_knows(built: BuiltRevision) -> None:
     assert str(RevisionKey(UID, built.digest)) == f"{UID}/{built.digest[:12]}"

@@ -53,7 +53,12 @@ def test_exactly_the_referenced_messages_come_in_order() -> None:
     [
         (GOOD, 5, Reason.DATA_LOST, "begins at 5, offset 4 is gone"),
         ({key: value for key, value in GOOD.items() if key != 6}, 0, Reason.DATA_LOST, "no message at 2/6"),
-        ({key: value for key, value in GOOD.items() if key < 7}, 0, Reason.DATA_LOST, "no message at 2/7"),
+        (
+            {key: value for key, value in GOOD.items() if key < 7},
+            0,
+            Reason.DATA_LOST,
+            "ends at 7, offset 7 is gone",
+        ),
         ({**GOOD, 6: b"other"}, 0, Reason.SHARD_CORRUPT, "the message at 2/6 has other bytes"),
     ],
 )

@@ -11,12 +11,16 @@ from typing import Protocol
 from evenkeel.domain.nodes import HoldState
 from evenkeel.domain.revision import Shard
 from evenkeel.domain.upload import UploadState
-from evenkeel.errors import EvenkeelError
+from evenkeel.errors import EvenkeelError, RetryableError
+from evenkeel.reasons import Reason
 
 FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 20.0
 PATIENCE_SECONDS = 600.0
 """How long nothing may move before the job gives up; Kubernetes starts it again."""
+
+VERIFY_SECONDS = 3600.0
+"""How long a cache may hash what an earlier process received: a few terabytes in that time."""
 
 log = logging.getLogger(__name__)
 
@@ -70,9 +74,14 @@ class Patience:
         self._pause, self._since = FIRST_PAUSE, self._clock.monotonic()
 
     @property
+    def silence(self) -> float:
+        """Seconds since something moved."""
+        return self._clock.monotonic() - self._since
+
+    @property
     def over(self) -> bool:
         """Whether nothing has moved for too long."""
-        return self._clock.monotonic() - self._since > self._limit
+        return self.silence > self._limit
 
     def wait(self) -> None:
         """Pause."""
@@ -95,12 +104,19 @@ def load(source: Source, cache: Cache, clock: Clock, patience: Patience | None =
                 log.info("warm shards=%d", state.total_shards)
                 return
             if not _advance(source, cache, state, patience):
+                _expect_end(state, patience)
                 patience.wait()  # everything is sent: the cache checks what an earlier process received
         except EvenkeelError as error:
             if not error.retry or patience.over:
                 raise
             log.warning("not yet, again soon reason=%s why=%s", error.reason.value, error)
             patience.wait()
+
+
+def _expect_end(state: UploadState, patience: Patience) -> None:
+    if patience.silence > VERIFY_SECONDS:
+        message = f"the cache has everything for {VERIFY_SECONDS:.0f} s and is not warm: {state.message}"
+        raise RetryableError(message, reason=Reason.NOT_WARM)
 
 
 def _advance(source: Source, cache: Cache, state: UploadState, patience: Patience) -> bool:

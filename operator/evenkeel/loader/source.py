@@ -101,11 +101,14 @@ def read_messages(reader: PartitionReader, shard: Shard, place: ShardLocation) -
         RetryableError: Kafka does not answer.
     """
     first, last = place.offsets[0], place.offsets[-1]
-    start = reader.bounds()[0]
+    start, end = reader.bounds()
     if start > first:
         message = (
             f"shard {shard.index}: partition {place.partition} begins at {start}, offset {first} is gone"
         )
+        raise DataError(message, reason=Reason.DATA_LOST)
+    if end <= last:  # waiting for it would end in a time-out that names no cause
+        message = f"shard {shard.index}: partition {place.partition} ends at {end}, offset {last} is gone"
         raise DataError(message, reason=Reason.DATA_LOST)
     expected = dict(zip(place.offsets, shard.messages, strict=True))
     for record in reader.read(first, last + 1):
