@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
@@ -174,3 +175,19 @@ async def test_an_object_that_cannot_be_read_changes_nothing(
     running.kube.events.put_nowait(("MODIFIED", broken))
     await until(lambda: "not understood" in caplog.text)
     assert len(running.store.report()) == 1
+
+
+async def test_an_ending_cache_does_not_wait_for_a_scrub(running: Running) -> None:
+    began, ended = threading.Event(), threading.Event()
+
+    def scrub(keep_going: Callable[[], bool]) -> None:
+        began.set()
+        while keep_going():
+            threading.Event().wait(0.01)
+        ended.set()
+
+    running.store.scrub = scrub  # type: ignore[method-assign,assignment]
+    task = asyncio.create_task(running.agent.scrub(1000))
+    await until(began.is_set)
+    task.cancel()
+    await until(ended.is_set)

@@ -12,6 +12,7 @@ import aiohttp
 import pytest
 import pytest_asyncio
 from aiohttp.test_utils import TestServer
+from yarl import URL
 
 from evenkeel import names
 from evenkeel.domain import codec
@@ -138,6 +139,47 @@ async def test_the_loader_of_one_dataset_may_not_write_another(cache: Cache) -> 
     other = "11111111-2222-3333-4444-555555555555"
     answer = await cache.call("PUT", manifest_path(other, cache.built.digest), cache.built.stored)
     assert refusal(answer)[:2] == (403, Reason.NOT_PERMITTED)
+
+
+async def test_a_stranger_cannot_make_us_ask_about_tokens(cache: Cache) -> None:
+    for number in range(5):
+        headers = {"Authorization": f"Bearer made-up-{number}"}
+        path = revision_path("11111111-2222-3333-4444-555555555555", cache.built.digest)
+        assert (await cache.call("GET", path, headers=headers))[0] == 403
+    assert cache.reviewer.asked == []
+
+
+async def test_a_path_cannot_write_a_line_into_the_log(
+    cache: Cache, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    path = URL(f"/v1/revisions/x%0Awarm/{cache.built.digest}", encoded=True)
+    async with cache.session.get(path, headers=GOOD) as response:
+        assert response.status == 400
+    assert "%0Awarm" in caplog.text
+    assert "\nwarm" not in caplog.text
+
+
+async def test_one_dataset_cannot_take_all_places(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "UPLOADS_PER_DATASET", 1)
+    await cache.put_manifest()
+    begun, go_on = asyncio.Event(), asyncio.Event()
+    content = cache.built.files[0]
+
+    async def slow() -> AsyncIterator[bytes]:
+        yield content[:10]
+        begun.set()
+        await go_on.wait()
+        yield content[10:]
+
+    headers = {**GOOD, "Content-Length": str(len(content))}
+    first = asyncio.create_task(cache.call("PUT", shard_path(UID, cache.built.digest, 0), slow(), headers))
+    await begun.wait()
+    await until(lambda: any((cache.store.root / UID).glob("*/*.tmp")))
+    assert refusal(await cache.put_shard(1))[:2] == (409, Reason.CONFLICT)
+    go_on.set()
+    assert (await first)[0] == 200
+    assert (await cache.put_shard(1))[0] == 200
 
 
 async def test_an_api_server_that_cannot_be_asked_is_no_denial(cache: Cache) -> None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from evenkeel.domain.nodes import HoldState
 from evenkeel.errors import DataError, InputError, RetryableError
+from evenkeel.format.manifest import encode_manifest
 from evenkeel.format.shards import MANIFEST_NAME, shard_name
 from evenkeel.names import dataset_reference
 from evenkeel.nodecache.files import DiskSpace
@@ -386,3 +389,49 @@ def flip(path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(bytes(data))
+
+
+def test_a_manifest_cannot_give_back_space_that_it_never_had(tmp_path: Path) -> None:
+    built = build_revision(shards=2)
+    shards = (replace(built.manifest.shards[0], file_bytes=-(1 << 40)), built.manifest.shards[1])
+    stored = encode_manifest(replace(built.manifest, shards=shards))
+    lying = BuiltRevision(built.manifest, stored, built.messages)
+    store = open_store(tmp_path, lying)
+    with pytest.raises(DataError, match="fileBytes"):
+        store.put_manifest(key_of(lying), stored)
+    assert store.space() == PLENTY
+
+
+def test_a_revision_that_could_not_be_moved_away_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built = build_revision()
+    store = open_store(tmp_path, built)
+    fill(store, built)
+    store.set_wanted([])
+    store.set_mounted(())
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", lambda *_: (_ for _ in ()).throw(OSError(errno.EIO, "failed")))
+        with pytest.raises(RetryableError):
+            store.remove_unwanted()
+    store.remove_unwanted()
+    assert not any(tmp_path.iterdir())
+
+
+def test_hashing_ends_when_it_is_told_to(tmp_path: Path) -> None:
+    built = build_revision(shards=3)
+    store = open_store(tmp_path, built)
+    store.put_manifest(key_of(built), built.stored)
+    for index in range(3):
+        send_shard(store, built, index)
+    again = open_store(tmp_path, built)
+    asked: list[bool] = []
+
+    def keep_going() -> bool:
+        asked.append(len(asked) < 1)
+        return asked[-1]
+
+    again.finish_complete(keep_going)
+    assert (asked, state_of(again, built)) == ([True, False], HoldState.LOADING)
+    again.finish_complete()
+    assert state_of(again, built) is HoldState.WARM

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import time
 from collections.abc import Awaitable, Callable, Collection
@@ -15,6 +16,8 @@ from evenkeel.reasons import Reason
 REMEMBER_SECONDS = 60.0
 """How long an answer of the API server counts; a token lives for ten minutes at least."""
 REMEMBERED = 1024
+QUESTIONS = 4
+"""To the API server at the same time: whoever reaches the port can make us ask."""
 
 ReviewToken = Callable[[str, str], Awaitable[TokenIdentity | None]]
 """`(token, audience) -> identity`, None for a token that is not valid; Kube.review_token."""
@@ -46,6 +49,7 @@ class Gatekeeper:
         self._review = review
         self._clock = clock
         self._answers: dict[str, _Answer] = {}
+        self._questions = asyncio.Semaphore(QUESTIONS)
 
     async def admit(self, authorization: str | None, permitted: Collection[str]) -> None:
         """Return if the caller is one of the `permitted` service account UIDs.
@@ -58,7 +62,13 @@ class Gatekeeper:
         if scheme.lower() != "bearer" or not token.strip():
             message = "a bearer token is required"
             raise UnauthenticatedError(message, reason=Reason.NOT_PERMITTED)
-        identity = await self._identify(token.strip())
+        if (
+            not permitted
+        ):  # nobody is: that needs no question to the API server, and says nothing of the token
+            message = "nobody may upload this dataset to this node"
+            raise ForbiddenError(message, reason=Reason.NOT_PERMITTED)
+        async with self._questions:
+            identity = await self._identify(token.strip())
         if identity is None:
             message = f"the token is not valid for the audience {names.TOKEN_AUDIENCE}"
             raise UnauthenticatedError(message, reason=Reason.NOT_PERMITTED)

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import threading
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -51,6 +52,7 @@ class Agent:
         self._seen: NodeCache | None = None
         self._changed = asyncio.Event()
         self._work = asyncio.Event()
+        self._ending = threading.Event()
         self.listed = False
         """Whether the API server was asked once: before, nothing is known to be unwanted."""
 
@@ -84,24 +86,30 @@ class Agent:
 
     async def keep(self) -> None:
         """Make complete revisions warm and remove unwanted ones, whenever something changed; for ever."""
-        while True:
+        while self._keep_going():
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._work.wait(), LOOK_SECONDS)
             self._work.clear()
-            await self._guard(self._store.finish_complete)
+            await self._guard(lambda: self._store.finish_complete(self._keep_going))
             await self._guard(self._store.remove_unwanted)
 
     async def scrub(self, seconds: float) -> None:
         """Hash everything that is warm, at once and then every `seconds`; for ever."""
-        while True:
+        while self._keep_going():
             began = time.monotonic()
-            await self._guard(self._store.scrub)
+            await self._guard(lambda: self._store.scrub(self._keep_going))
             log.info("scrubbed seconds=%.1f", time.monotonic() - began)
             await asyncio.sleep(seconds)
+
+    def _keep_going(self) -> bool:
+        return not self._ending.is_set()
 
     async def _guard(self, work: Callable[[], None]) -> None:
         try:
             await asyncio.to_thread(work)
+        except asyncio.CancelledError:
+            self._ending.set()  # the thread goes on, and the process would wait for hours of hashing
+            raise
         except EvenkeelError as error:
             log.warning("store in trouble, again soon why=%s", error)
 

@@ -185,6 +185,9 @@ def read_shards(manifest: bytes, digest: str) -> dict[int, ShardFile]:
     shards = {
         shard.index: ShardFile(shard.index, shard.file_bytes, shard.file_digest) for shard in parsed.shards
     }
+    if any(shard.length <= 0 for shard in shards.values()):
+        message = f"manifest {digest}: every shard's fileBytes must be above 0"
+        raise DataError(message, reason=Reason.SHARD_CORRUPT)
     if sorted(shards) != list(range(len(parsed.shards))) or not shards:
         message = f"manifest {digest}: its shards must be numbered 0, 1, 2, ... without gaps"
         raise DataError(message, reason=Reason.SHARD_CORRUPT)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 
 from aiohttp import web
 
@@ -24,9 +26,16 @@ IDLE_SECONDS = 60.0
 """A sender that is silent for longer is gone: its connection would hold space for ever."""
 UPLOADS = 16
 """Uploads at the same time; each has a buffer of WRITE_BYTES."""
+UPLOADS_PER_DATASET = 4
+"""So that no dataset's loader can keep all others waiting; ours sends one at a time."""
+MANIFESTS = 2
+"""Manifests in memory at the same time; of them one is parsed, which takes three times its size."""
 STORE: web.AppKey[Store] = web.AppKey("store", Store)
 GATEKEEPER: web.AppKey[Gatekeeper] = web.AppKey("gatekeeper", Gatekeeper)
 SLOTS: web.AppKey[asyncio.Semaphore] = web.AppKey("slots", asyncio.Semaphore)
+UPLOADING: web.AppKey[Counter[str]] = web.AppKey("uploading", Counter)
+MANIFEST_SLOTS: web.AppKey[asyncio.Semaphore] = web.AppKey("manifest slots", asyncio.Semaphore)
+PARSING: web.AppKey[asyncio.Lock] = web.AppKey("parsing", asyncio.Lock)
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 log = logging.getLogger(__name__)
@@ -38,6 +47,9 @@ def build_server(store: Store, gatekeeper: Gatekeeper) -> web.Application:
     application[STORE] = store
     application[GATEKEEPER] = gatekeeper
     application[SLOTS] = asyncio.Semaphore(UPLOADS)
+    application[UPLOADING] = Counter()
+    application[MANIFEST_SLOTS] = asyncio.Semaphore(MANIFESTS)
+    application[PARSING] = asyncio.Lock()
     revision = "/v1/revisions/{uid}/{digest}"
     application.router.add_get(revision, get_state)
     application.router.add_put(f"{revision}/manifest", put_manifest)
@@ -53,7 +65,9 @@ async def answer_refusals(request: web.Request, handler: Handler) -> web.StreamR
     except EvenkeelError as error:
         status = _status(error)
         REFUSED.labels(reason=error.reason.value).inc()
-        log.info("refused method=%s path=%s status=%d why=%s", request.method, request.path, status, error)
+        # As it was sent: decoded it may hold line ends and write lines of its own into the log.
+        path = request.raw_path[:200]
+        log.info("refused method=%s path=%s status=%d why=%s", request.method, path, status, error)
         body = codec.dumps(Refusal(error.reason, error.message))
         response = web.Response(status=status, text=body, content_type="application/json")
         response.force_close()  # the rest of a refused body is not worth reading
@@ -69,16 +83,22 @@ async def put_manifest(request: web.Request) -> web.Response:
     """Take the manifest."""
     key = await _admit(request)
     _length(request, MANIFEST_LIMIT)
+    async with request.app[MANIFEST_SLOTS]:
+        manifest = await _read_manifest(request)
+        async with request.app[PARSING]:
+            await asyncio.to_thread(request.app[STORE].put_manifest, key, manifest)
+    return await _state(request, key)
+
+
+async def _read_manifest(request: web.Request) -> bytes:
     try:
-        manifest = await asyncio.wait_for(request.read(), IDLE_SECONDS)
+        return await asyncio.wait_for(request.read(), IDLE_SECONDS)
     except web.HTTPRequestEntityTooLarge as error:
         message = f"manifest: at most {MANIFEST_LIMIT} bytes"
         raise InputError(message, reason=Reason.INVALID_SPEC) from error
     except TimeoutError as error:
         message = f"manifest: not here after {IDLE_SECONDS:.0f} s"
         raise RetryableError(message, reason=Reason.CACHE_UNAVAILABLE) from error
-    await asyncio.to_thread(request.app[STORE].put_manifest, key, manifest)
-    return await _state(request, key)
 
 
 async def put_shard(request: web.Request) -> web.Response:
@@ -86,19 +106,33 @@ async def put_shard(request: web.Request) -> web.Response:
     key = await _admit(request)
     length, store = _length(request), request.app[STORE]
     index = int(request.match_info["index"])
-    async with request.app[SLOTS]:
-        upload = await asyncio.to_thread(store.open_shard, key, index, length)
-        if upload is None:
-            response = await _state(request, key)
-            response.force_close()
-            return response
-        try:
-            await _receive(request, upload)
-            await asyncio.to_thread(upload.finish)
-        finally:
-            await asyncio.shield(asyncio.to_thread(store.close_shard, key, upload))
+    with _count_upload(request.app[UPLOADING], key.dataset_uid):
+        async with request.app[SLOTS]:
+            upload = await asyncio.to_thread(store.open_shard, key, index, length)
+            if upload is None:
+                response = await _state(request, key)
+                response.force_close()
+                return response
+            try:
+                await _receive(request, upload)
+                await asyncio.to_thread(upload.finish)
+            finally:
+                await asyncio.shield(asyncio.to_thread(store.close_shard, key, upload))
     UPLOADED.inc(length)
     return await _state(request, key)
+
+
+@contextmanager
+def _count_upload(uploading: Counter[str], dataset_uid: str) -> Iterator[None]:
+    if uploading[dataset_uid] >= UPLOADS_PER_DATASET:
+        message = f"{UPLOADS_PER_DATASET} shards of the dataset are on their way here already, the limit"
+        raise RetryableError(message, reason=Reason.CONFLICT)
+    uploading[dataset_uid] += 1
+    try:
+        yield
+    finally:
+        uploading[dataset_uid] -= 1
+        uploading += Counter()  # drops the zeros
 
 
 async def _receive(request: web.Request, upload: ShardUpload) -> None:

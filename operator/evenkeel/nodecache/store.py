@@ -183,12 +183,15 @@ class Store:
         upload.close()
         self.on_change()
 
-    def finish_complete(self) -> None:
+    def finish_complete(self, keep_going: Callable[[], bool] = lambda: True) -> None:
         """Make revisions warm whose every shard is here; those of an earlier process are hashed first."""
         with self._lock:
             waiting = [item for item in self._holdings.values() if item.complete and not item.whole]
         for holding in waiting:
-            self._check(holding, sorted(holding.present - holding.checked))
+            for index in sorted(holding.present - holding.checked):
+                if not keep_going():
+                    return
+                self._check(holding, [index])
             with self._lock, disk_errors(f"revision {holding.key}"):
                 if holding.complete and not holding.whole and self._holdings.get(holding.key) is holding:
                     holding.promote()
@@ -198,7 +201,10 @@ class Store:
         """Remove revisions that nobody wants and no pod has mounted; does nothing before both are known."""
         for key in tuple(self._holdings):
             with self._lock, disk_errors(f"revision {key}"):
-                trash = self._holdings.pop(key).discard() if self._is_free(key) else None
+                trash = None
+                if self._is_free(key):
+                    trash = self._holdings[key].discard()
+                    del self._holdings[key]  # a folder that did not move is tried again
                 self._abandon(key)
             if trash is not None:
                 with disk_errors(f"revision {key}"):
