@@ -18,6 +18,7 @@ from evenkeel.reasons import Reason
 from tests.support.world import cluster
 
 KEY = Key("BalancedCluster", "data", "kafka")
+OLD_OWNER = {"apiVersion": "evenkeel.dev/v1alpha1", "kind": "BalancedCluster", "uid": "old"}
 
 
 class FakeKube(Kube):
@@ -27,6 +28,10 @@ class FakeKube(Kube):
         self.calls: list[tuple[str, str, Any]] = []
         self.trouble: dict[str, Exception] = {}
         self.version = 100
+        self.there: list[dict[str, Any]] = []
+
+    async def list(self, resource: Any, **_: Any) -> Any:
+        return [item for item in self.there if item["kind"] == resource.kind]
 
     def _answer(self, verb: str, kind: str, body: Any) -> dict[str, Any]:
         self.calls.append((verb, kind, body))
@@ -124,7 +129,7 @@ async def test_present_job_is_left_alone(bench: Bench) -> None:
 
 async def test_object_of_another_owner_is_waited_for(bench: Bench) -> None:
     meta = {"name": "kafka-desired", "namespace": "data", "uid": "c", "resourceVersion": "1"}
-    bench.store.put("ADDED", {"kind": "ConfigMap", "metadata": {**meta, "ownerReferences": [{"uid": "old"}]}})
+    bench.store.put("ADDED", {"kind": "ConfigMap", "metadata": {**meta, "ownerReferences": [OLD_OWNER]}})
     with pytest.raises(RetryableError, match="another owner"):
         await bench.do(Plan(children=(config_map(a="1"),)))
     assert bench.verbs() == []
@@ -195,8 +200,63 @@ async def test_events_on_foreign_objects_are_said_once(bench: Bench) -> None:
 async def test_refusal_is_said_to_the_owner(bench: Bench) -> None:
     bench.kube.trouble["apply"] = ConfigurationError("configmaps is forbidden", reason=Reason.NOT_PERMITTED)
     with pytest.raises(ConfigurationError):
+        await bench.do(Plan(children=(config_map(a="1"),), status=status()))
+    (verb, _, body), (_, _, event) = bench.kube.calls[-2:]
+    ready = body["status"]["conditions"][0]
+    assert (verb, ready["status"], ready["reason"]) == ("applystatus", "False", "NotPermitted")
+    assert event["reason"] == "NotPermitted"
+
+
+async def test_refusal_does_not_take_ready_away(bench: Bench) -> None:
+    bench.kube.trouble["create"] = ConfigurationError("jobs is forbidden", reason=Reason.NOT_PERMITTED)
+    job = Child(resources.JOB, {"metadata": {"name": "j", "namespace": "data"}}, create_only=True)
+    planned = status("Sealed")
+    planned["conditions"][0]["status"] = "True"
+    with pytest.raises(ConfigurationError):
+        await bench.do(Plan(children=(job,), status=planned))
+    written = [body for verb, _, body in bench.kube.calls if verb == "applystatus"]
+    assert [one["status"]["conditions"][0]["status"] for one in written] == ["True"]
+
+
+async def test_refused_write_does_not_hold_up_the_others(bench: Bench) -> None:
+    bench.kube.trouble["json"] = InputError("test failed")
+    patches = (
+        Patch(resources.POD, "data", "rank", ({"op": "test"},)),
+        Patch(resources.NODE, None, "a", {"metadata": {}}),
+    )
+    with pytest.raises(RetryableError):
+        await bench.do(Plan(patches=patches))
+    assert bench.verbs() == [("json", "Pod"), ("merge", "Node")]
+
+
+async def test_server_that_does_not_answer_ends_the_plan(bench: Bench) -> None:
+    bench.kube.trouble["apply"] = RetryableError("away")
+    with pytest.raises(RetryableError):
+        await bench.do(Plan(children=(config_map(a="1"), config_map(a="1"))))
+    assert bench.verbs() == [("apply", "ConfigMap")]
+
+
+@pytest.mark.parametrize(
+    ("labels", "owners", "error"),
+    [
+        ({}, [], InputError),
+        ({}, [{"apiVersion": "apps/v1", "kind": "Deployment", "uid": "x"}], InputError),
+        ({}, [OLD_OWNER], RetryableError),
+        ({"app.kubernetes.io/managed-by": "evenkeel"}, [], None),
+    ],
+)
+async def test_object_of_somebody_else_is_never_taken_over(
+    bench: Bench, labels: Any, owners: Any, error: type[Exception] | None
+) -> None:
+    meta = {"name": "kafka-desired", "namespace": "data", "uid": "c", "labels": labels}
+    bench.kube.there = [{"kind": "ConfigMap", "metadata": {**meta, "ownerReferences": owners}}]
+    if error is None:
         await bench.do(Plan(children=(config_map(a="1"),)))
-    assert bench.kube.calls[-1][2]["reason"] == "NotPermitted"
+        assert ("apply", "ConfigMap") in bench.verbs()
+    else:
+        with pytest.raises(error):
+            await bench.do(Plan(children=(config_map(a="1"),)))
+        assert ("apply", "ConfigMap") not in bench.verbs()
 
 
 async def test_conflicts_are_tried_again(bench: Bench) -> None:

@@ -8,18 +8,22 @@ import json
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
+from evenkeel import names
 from evenkeel.controller import conditions
 from evenkeel.controller.health import Metrics
-from evenkeel.controller.plan import Child, Patch, Plan, Removal, Saying
+from evenkeel.controller.plan import Child, Moment, Patch, Plan, Removal, Saying
+from evenkeel.controller.refusal import plan_refusal
 from evenkeel.controller.store import Key, Object, Store, key_of
 from evenkeel.errors import EvenkeelError, InputError, RetryableError
 from evenkeel.kube.client import Kube
 from evenkeel.kube.events import EventType, Note, emit
 from evenkeel.kube.failures import ConflictError, NotFoundError
 from evenkeel.kube.resources import OWN_KINDS, Resource
+from evenkeel.reasons import ConditionType, Reason
 
 ANNOTATION_APPLIED = "evenkeel.dev/applied"
 """On what we apply: digest of the applied body, so that a field that we no longer set is noticed."""
@@ -35,6 +39,10 @@ log = logging.getLogger(__name__)
 
 class NotLeaderError(RetryableError):
     """Another process leads, or the API server has not confirmed for too long that we do."""
+
+
+class ChangedError(RetryableError):
+    """An object is not what the store knew; what comes through the watch says what to do next."""
 
 
 class Pace:
@@ -71,20 +79,22 @@ class Writer:
     async def carry_out(self, key: Key, plan: Plan) -> float | None:
         """Do what `plan` says -> seconds until the key should be looked at again, None: on change.
 
+        A write that is refused does not stop the others: one pod or node must not hold up all.
+
         Raises:
             NotLeaderError: before the first write that may not be made.
-            EvenkeelError: as `Kube`.
+            EvenkeelError: as `Kube`; of several the one that somebody has to mend.
         """
-        try:
-            for child in plan.children:
-                await self._ensure(child)
-            for removal in plan.removals:
-                await self._remove(removal)
-            for patch in plan.patches:
-                await self._patch(patch)
-        except EvenkeelError as error:
-            await self._say_refused(key, error)
-            raise
+        steps = (
+            *(partial(self._ensure, child) for child in plan.children),
+            *(partial(self._remove, removal) for removal in plan.removals),
+            *(partial(self._patch, patch) for patch in plan.patches),
+        )
+        refusals = [error for step in steps if (error := await _try(step)) is not None]
+        if refusals:
+            worst = min(refusals, key=lambda error: isinstance(error, ChangedError))
+            await self._tell_refused(key, plan, worst)
+            raise worst
         later = await self._write_status(key, plan.status) if plan.status is not None else None
         if later is None:
             for saying in plan.sayings:
@@ -96,7 +106,9 @@ class Writer:
         meta = child.body["metadata"]
         present = self._store.get(child.resource.kind, meta.get("namespace", ""), meta["name"])
         body = _with_digest(child.body)
-        if present is not None:
+        if present is None:
+            await self._expect_free(child)
+        else:
             _expect_ours(present, body)
             if child.create_only or contains(present, body) or self._is_settled(present, body):
                 return
@@ -104,6 +116,15 @@ class Writer:
         answer = await self._write("apply", child.resource, partial(call, child.resource, body))
         self._settled[answer["metadata"]["uid"]] = (_state(answer), _digest_of(body))
         _bound(self._settled)
+
+    async def _expect_free(self, child: Child) -> None:
+        """The store knows only what carries our labels: an apply would take over what somebody else made."""
+        meta = child.body["metadata"]
+        selector = f"metadata.name={meta['name']}"
+        for found in await self._kube.list(
+            child.resource, namespace=meta.get("namespace"), field_selector=selector
+        ):
+            _expect_ours(found, child.body)
 
     def _is_settled(self, present: Object, body: Mapping[str, Any]) -> bool:
         """Whether this very body was applied to this very state: the API server writes some values its own way."""
@@ -127,7 +148,7 @@ class Writer:
             )
         except InputError as error:
             # A failed test of a JSON patch is refused as invalid: the object is not what the store knew.
-            raise RetryableError(f"patch {patch.resource.kind} {patch.name}: {error}") from error
+            raise ChangedError(f"patch {patch.resource.kind} {patch.name}: {error}") from error
 
     async def _write_status(self, key: Key, wanted: Mapping[str, Any]) -> float | None:
         """Write it if it differs; a mere progress that comes too early answers how long it has to wait."""
@@ -144,6 +165,7 @@ class Writer:
         body = {"metadata": meta, "status": conditions.prune(wanted)}
         await self._write("status", resource, partial(self._kube.apply, resource, body, subresource="status"))
         self._written[key] = time.monotonic()
+        _bound(self._written)
         return None
 
     async def _say(self, saying: Saying) -> None:
@@ -162,20 +184,35 @@ class Writer:
             self._said[uid] = saying.note
             _bound(self._said)
 
-    async def _say_refused(self, key: Key, error: EvenkeelError) -> None:
-        """Tell the owner that we may not, or cannot, write what belongs to it."""
+    async def _tell_refused(self, key: Key, planned: Plan, error: EvenkeelError) -> None:
+        """Tell the owner, by condition and event, that we may not, or cannot, write what belongs to it.
+
+        What is ready all the same, as a sealed dataset that cannot be preloaded, stays so.
+        """
         item = self._store.get(key.kind, key.namespace, key.name)
-        if item is not None and not isinstance(error, RetryableError):
-            note = Note(error.reason, error.message, "Write", EventType.WARNING)
-            await self._say(Saying(item, note, once=True))
+        if item is None or isinstance(error, ChangedError):
+            return
+        if planned.status is not None and conditions.is_true(planned.status, ConditionType.READY):
+            note = Note(error.reason, error.message, "Reconcile", EventType.WARNING)
+            plan = Plan(status=planned.status, sayings=(Saying(item, note, once=True),))
+        else:
+            plan = plan_refusal(item, error, Moment(datetime.now(UTC)))
+        try:
+            await self._write_status(key, plan.status or {})
+        except NotLeaderError:
+            raise
+        except EvenkeelError as failed:
+            log.warning("refusal not written reason=%s why=%s", error.reason, failed)
+            return
+        for saying in plan.sayings:
+            await self._say(saying)
 
     async def _write(self, verb: str, resource: Resource, call: Call) -> Any:
         """Call, and put the answer into the store -> the answer."""
         try:
             answer = await self._paced(verb, resource.kind, call)
         except (ConflictError, NotFoundError) as error:
-            # The store is behind: what comes through the watch says what to do next.
-            raise RetryableError(f"{verb} {resource.kind}: the object changed meanwhile: {error}") from error
+            raise ChangedError(f"{verb} {resource.kind}: the object changed meanwhile: {error}") from error
         if answer is not None:
             answer["metadata"].pop("managedFields", None)
             self._store.put("MODIFIED", {**resource.header(), **answer})
@@ -189,15 +226,38 @@ class Writer:
         return await call()
 
 
+async def _try(step: Call) -> EvenkeelError | None:
+    """The error of a write that another one may still follow; a server that does not answer ends all."""
+    try:
+        await step()
+    except EvenkeelError as error:
+        if isinstance(error, RetryableError) and not isinstance(error, ChangedError):
+            raise
+        return error
+    return None
+
+
 def _expect_ours(present: Object, wanted: Mapping[str, Any]) -> None:
-    """Refuse an object that belongs to another owner, such as one of the same name that was just deleted."""
-    owners = {owner["uid"] for owner in present["metadata"].get("ownerReferences") or ()}
-    missing = [one for one in wanted["metadata"].get("ownerReferences") or () if one["uid"] not in owners]
-    if missing:
-        raise RetryableError(f"{key_of(present)} belongs to another owner; waiting until it is gone")
+    """Refuse an object of another owner.
+
+    Raises:
+        ChangedError: it was made for an object of the same name that was just deleted: it will go.
+        InputError: Evenkeel did not make it.
+    """
+    meta = present["metadata"]
+    owners = meta.get("ownerReferences") or ()
+    known = {owner["uid"] for owner in owners}
+    missing = [one for one in wanted["metadata"].get("ownerReferences") or () if one["uid"] not in known]
+    ours = (meta.get("labels") or {}).get(names.LABEL_MANAGED_BY) == names.MANAGED_BY
+    if not missing or (ours and not owners):
+        return
+    if ours or any(owner.get("apiVersion") == names.GROUP_VERSION for owner in owners):
+        raise ChangedError(f"{key_of(present)} belongs to another owner; waiting until it is gone")
+    message = f"{key_of(present)} exists and was not made by Evenkeel: delete or rename it"
+    raise InputError(message, reason=Reason.CONFLICT)
 
 
-def _bound(remembered: dict[str, Any]) -> None:
+def _bound(remembered: dict[Any, Any]) -> None:
     while len(remembered) > REMEMBERED:
         del remembered[next(iter(remembered))]
 

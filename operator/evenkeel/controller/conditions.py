@@ -71,10 +71,10 @@ def _stored(
     }
 
 
-def condition_of(item: Mapping[str, Any], kind: str) -> Mapping[str, Any] | None:
-    """A condition of a stored object, or None."""
-    conditions = (item.get("status") or {}).get("conditions") or ()
-    return next((one for one in conditions if one["type"] == kind), None)
+def is_true(status: Mapping[str, Any], kind: str) -> bool:
+    """Whether a status holds this condition as True."""
+    found = (one for one in status.get("conditions") or () if one["type"] == kind)
+    return any(one["status"] == Status.TRUE for one in found)
 
 
 def prune(value: Any) -> Any:

@@ -12,16 +12,17 @@ from evenkeel.api.balanced_topic import BalancedTopic
 from evenkeel.api.training_dataset import TrainingDataset
 from evenkeel.controller import gates, loading, triggers
 from evenkeel.controller.cluster import ClusterInput, plan_cluster
-from evenkeel.controller.conditions import Condition, Status, build_conditions, ready, transitions
+from evenkeel.controller.conditions import Condition, Status
 from evenkeel.controller.dataset import DatasetInput, plan_dataset
 from evenkeel.controller.desired import belongs, build_connection, build_desired, data_topic, owners
 from evenkeel.controller.jobs import JobView, view_job
 from evenkeel.controller.loop import Planner
 from evenkeel.controller.nodes import NodeView, eligible_nodes, view_node
-from evenkeel.controller.plan import Moment, Plan, Saying
+from evenkeel.controller.plan import Moment, Plan
 from evenkeel.controller.pods import Images
 from evenkeel.controller.preload import PreloadInput, plan_preload
 from evenkeel.controller.references import Asker, Choice, admits_asker, choose_cluster
+from evenkeel.controller.refusal import plan_refusal
 from evenkeel.controller.store import Key, Object, Store
 from evenkeel.controller.topic import TopicInput, plan_topic
 from evenkeel.controller.views import Views
@@ -72,18 +73,6 @@ def _guarded(context: Context, gather: Gather) -> Planner:
 
 def _is_ending(namespace: Object | None) -> bool:
     return namespace is not None and "deletionTimestamp" in namespace["metadata"]
-
-
-def plan_refusal(item: Object, error: InputError, at: Moment) -> Plan:
-    """Only conditions that say what is wrong; the rest of status stays."""
-    conditions = ready(error.reason, error.message, stalled=True)
-    status = dict(item.get("status") or {})
-    present = status.get("conditions") or ()
-    generation = item["metadata"].get("generation", 0)
-    status["observedGeneration"] = generation
-    status["conditions"] = build_conditions(present, conditions, generation, at)
-    notes = transitions(present, conditions, "Read")
-    return Plan(status=status, sayings=tuple(Saying(item, note) for note in notes))
 
 
 def gather_cluster(context: Context, item: Object, key: Key, at: Moment) -> Plan:
