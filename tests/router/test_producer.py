@@ -122,6 +122,9 @@ def test_a_table_for_partitions_that_do_not_exist_never_makes_produce_fail(mock:
         deliver(producer, "odd", 1, 10)
         producer._runs["odd"].follow([0, 0, 0, 0, 0, 0, 1])
         assert sum(deliver(producer, "odd", 3, 10).values()) == 30
+        messages = [{"value": b"x"}, {"value": b"y"}]
+        assert producer.produce_batch("odd", messages) == 2
+        assert messages == [{"value": b"x"}, {"value": b"y"}]
 
 
 def test_a_full_queue_is_the_callers_and_bytes_are_counted_once(mock: Mock) -> None:

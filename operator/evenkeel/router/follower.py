@@ -6,6 +6,7 @@ no reference to the Producer: a forgotten Producer is collected and ends its thr
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
@@ -62,10 +63,18 @@ class Follower(threading.Thread):
             except Exception as error:  # noqa: BLE001 - a routing thread must not die of anything
                 self._note(f"reading {ROUTES_TOPIC}: {error}")
                 self._ended.wait(RETRY_SECONDS)
-                self._tick(None, fresh=False)
+                self._age()
             finally:
                 if consumer is not None:
-                    consumer.close()
+                    with contextlib.suppress(KafkaException, RuntimeError):
+                        consumer.close()
+
+    def _age(self) -> None:
+        """Let tables age while there is no reader; were this thread to die, they would be followed for ever."""
+        try:
+            self._tick(None, fresh=False)
+        except Exception as error:  # noqa: BLE001 - as in `run`
+            self._note(f"keeping schedules: {error}")
 
     def _note(self, problem: str) -> None:
         self._state.read_errors += 1
@@ -115,7 +124,19 @@ class Follower(threading.Thread):
         ):
             self._ask_leaders(consumer, (topic,))
         led = self._leaders.get(topic)
-        return self._state.store.accept(topic, value, len(led) if led else None) is not None
+        if self._state.store.accept(topic, value, len(led) if led else None) is not None:
+            return True
+        if not self._grew(consumer, topic):
+            return False
+        return self._state.store.accept(topic, value, len(self._leaders[topic])) is not None
+
+    def _grew(self, consumer: Consumer, topic: str) -> bool:
+        """Whether the topic has other partitions than we knew: the table may be right, and we may be late."""
+        known = self._leaders.get(topic)
+        if known is None or not self._is_due(f"partitions of {topic}", time.monotonic(), LEADERS_SECONDS):
+            return False
+        self._ask_leaders(consumer, (topic,))
+        return len(self._leaders[topic]) != len(known)
 
     def _tick(self, consumer: Consumer | None, *, fresh: bool) -> None:
         """What has to be done every now and then, with or without a view of the routes topic."""
@@ -162,11 +183,11 @@ class Follower(threading.Thread):
         beat = self._state.heartbeat()
         if not beat.topics:
             return
-        if self._heartbeats is None:
-            self._heartbeats = PlainProducer(
-                heartbeat_config(self._config, self._state.router), logger=client_logger
-            )
         try:
+            if self._heartbeats is None:
+                self._heartbeats = PlainProducer(
+                    heartbeat_config(self._config, self._state.router), logger=client_logger
+                )
             self._heartbeats.produce(
                 HEARTBEATS_TOPIC, codec.dumps(beat), self._state.router, on_delivery=self._count_heartbeat
             )

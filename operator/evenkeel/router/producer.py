@@ -20,6 +20,12 @@ from evenkeel.router.stats import RouterStats
 _send = confluent_kafka.Producer.produce
 
 
+def _lacks_partition(message: Mapping[str, Any]) -> bool:
+    error = message.get("_error")
+    unknown = error is not None and error.code() == KafkaError._UNKNOWN_PARTITION  # noqa: SLF001 - as below
+    return unknown and "partition" not in message
+
+
 class Producer(confluent_kafka.Producer):
     """`confluent_kafka.Producer` with routing.
 
@@ -96,12 +102,26 @@ class Producer(confluent_kafka.Producer):
             run.sent += size
             chosen = run.turn(size) if run.sent > run.limit else run.partition
             if chosen != current and i > start:
-                total += super().produce_batch(topic, messages[start:i], current, *rest, **named)
+                total += self._send_batch(topic, messages[start:i], current, *rest, **named)
                 start = i
             current = chosen
         if start < len(messages):
-            total += super().produce_batch(topic, messages[start:], current, *rest, **named)
+            total += self._send_batch(topic, messages[start:], current, *rest, **named)
         return total
+
+    def _send_batch(
+        self, topic: str, messages: list[dict[str, Any]], partition: int, *rest: Any, **named: Any
+    ) -> int:
+        """A run; what the client refuses for a partition that it does not know goes without one."""
+        sent = int(super().produce_batch(topic, messages, partition, *rest, **named))
+        if sent == len(messages):
+            return sent
+        refused = [message for message in messages if _lacks_partition(message)]
+        if not refused:
+            return sent
+        for message in refused:
+            del message["_error"]
+        return sent + int(super().produce_batch(topic, refused, UNASSIGNED, *rest, **named))
 
     def wait_for_table(self, topic: str, plan_offset: int, timeout: float) -> bool:
         """Wait until a table made for this ingest plan (or a later one) is followed.
