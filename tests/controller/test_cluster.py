@@ -182,3 +182,39 @@ def test_large_desired_is_compressed() -> None:
     item = world.get("ConfigMap", "kafka-desired") or {}
     assert "data" not in item
     assert len(world.desired().topics) == 10
+
+
+def test_new_spec_is_not_ready_until_the_keeper_took_it_up() -> None:
+    world = ready_world()
+    assert world.condition("BalancedCluster", "kafka") == ("True", "Measured")
+    world.change(
+        "BalancedCluster", "kafka", metadata={"generation": 2}, spec={"bootstrapServers": ["other:9092"]}
+    )
+    for _ in range(2):
+        world.run("BalancedCluster", "kafka")
+        assert world.condition("BalancedCluster", "kafka") == ("False", "Pending")
+    world.report()
+    world.run("BalancedCluster", "kafka")
+    assert world.condition("BalancedCluster", "kafka") == ("True", "Measured")
+
+
+def test_topic_that_is_added_does_not_disturb_its_cluster() -> None:
+    world = ready_world()
+    world.add(topic("events"))
+    world.run("BalancedTopic", "events")
+    world.run("BalancedCluster", "kafka")
+    assert world.condition("BalancedCluster", "kafka") == ("True", "Measured")
+
+
+def test_what_lies_on_a_silent_broker_is_not_called_balanced() -> None:
+    world = ready_world()
+    fault = Fault(Reason.MEASUREMENT_INCOMPLETE, "broker 3 is not online", "broker/3")
+    world.report(faults=(fault,), deviation_permille=10, max_fill_permille=100)
+    world.run("BalancedCluster", "kafka")
+    assert world.condition("BalancedCluster", "kafka") == ("True", "Measured")
+    assert "broker 3 is not online" in world.message("BalancedCluster", "kafka")
+    for kind in ("Balanced", "StorageLow"):
+        assert world.condition("BalancedCluster", "kafka", kind) == ("Unknown", "MeasurementIncomplete")
+    world.report(faults=(fault,), deviation_permille=10, max_fill_permille=990)
+    world.run("BalancedCluster", "kafka")
+    assert world.condition("BalancedCluster", "kafka", "StorageLow") == ("True", "StorageLow")

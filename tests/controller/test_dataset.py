@@ -9,7 +9,7 @@ import yaml
 
 from evenkeel import names
 from evenkeel.domain import codec
-from evenkeel.domain.exchange import Fault
+from evenkeel.domain.exchange import DatasetReport, Fault
 from evenkeel.domain.job import JobSpec, Role
 from evenkeel.reasons import Reason
 from tests.support.world import (
@@ -295,3 +295,17 @@ def test_seal_of_a_resource_without_status_is_found_again() -> None:
     world.change("TrainingDataset", "digits", status={})
     settle(world)
     assert (world.get("TrainingDataset", "digits") or {})["status"]["revision"]["records"] == 7
+
+
+def test_what_threatens_a_sealed_dataset_is_said() -> None:
+    world = ready_world(dataset(), planned_slices=1, finished_slices=1, seal=SEAL)
+    faults = (
+        Fault(Reason.RETENTION_UNSAFE, "retention.ms=5 (needs -1)", "dataset/uid-digits"),
+        Fault(Reason.SINGLE_COPY, "one copy", "dataset/somebody"),
+    )
+    world.report(datasets=(DatasetReport("uid-digits", topics_ready=True, seal=SEAL),), faults=faults)
+    world.run("TrainingDataset", "digits")
+    assert world.condition("TrainingDataset", "digits") == ("True", "Sealed")
+    message = world.message("TrainingDataset", "digits")
+    assert "needs -1" in message
+    assert "one copy" not in message

@@ -6,6 +6,7 @@ import pytest
 
 from evenkeel.domain.connection import Connection
 from evenkeel.domain.exchange import (
+    ClaimReport,
     Desired,
     DesiredDataset,
     DesiredTopic,
@@ -184,3 +185,20 @@ def test_equal_facts_give_equal_reports() -> None:
     before = build_report(DESIRED, facts(), None)
     assert build_report(DESIRED, facts(), before) == before
     assert isinstance(before, Report)
+
+
+@pytest.mark.parametrize(
+    ("desired", "claim", "reason"),
+    [
+        (DESIRED, ClaimReport(held=True), Reason.ROUTED),
+        (DESIRED, ClaimReport(held=False, owner="x"), Reason.CLUSTER_OWNED_ELSEWHERE),
+        (dataclasses.replace(DESIRED, paused=True), ClaimReport(held=True), Reason.PAUSED),
+    ],
+)
+def test_routes_are_active_only_while_tables_are_published(
+    desired: Desired, claim: ClaimReport, reason: Reason
+) -> None:
+    tables = {"t": RouteTable("t", 1, 1, 0, (WEIGHT_SCALE,))}
+    told = build_report(desired, facts(plan=plan(0.5), tables=tables, claim=claim), None).topics[0].routes
+    assert told is not None
+    assert (told.active, told.reason) == (reason is Reason.ROUTED, reason)

@@ -84,9 +84,32 @@ def _decide_ready(given: ClusterInput) -> tuple[Condition, ...]:
         return ready(Reason.KEEPER_UNAVAILABLE, f"the keeper's report cannot be read: {given.report_problem}")
     if report is None:
         return _before_report(given.deployment)
-    return _decide_trouble(given, report) or is_ready(
-        Reason.MEASURED, f"{report.brokers or 0} brokers with {len(report.volumes)} volumes are measured"
+    trouble = _decide_trouble(given, report)
+    if trouble is not None:
+        return trouble
+    if not _is_told(given, report):
+        return ready(Reason.PENDING, "the keeper has not taken up the newest spec yet")
+    message = f"{report.brokers or 0} brokers with {len(report.volumes)} volumes are measured"
+    gap = _gap(report)
+    return is_ready(Reason.MEASURED, clip(f"{message}, but {gap}" if gap else message))
+
+
+def _is_told(given: ClusterInput, report: Report) -> bool:
+    """Whether the report answers this spec; what other resources add to `desired` meanwhile is no reason to wait."""
+    if report.desired_version == given.desired.version:
+        return True
+    status = given.cluster.status
+    now = status.condition(ConditionType.READY)
+    return (
+        status.observed_generation == given.cluster.metadata.generation
+        and now is not None
+        and now.status == "True"
     )
+
+
+def _gap(report: Report) -> str:
+    """What is missing in the newest measurement; empty: nothing."""
+    return next((fault.message for fault in report.faults if fault.subject.startswith("broker/")), "")
 
 
 def _decide_trouble(given: ClusterInput, report: Report) -> tuple[Condition, ...] | None:
@@ -132,6 +155,9 @@ def _decide_balanced(cluster: BalancedCluster, report: Report) -> Condition:
     if deviation is None:
         message = "not every volume's size is known, so the deviation is unknown"
         return Condition(kind, Status.UNKNOWN, Reason.MEASUREMENT_INCOMPLETE, message)
+    gap = _gap(report)
+    if gap:
+        return Condition(kind, Status.UNKNOWN, Reason.MEASUREMENT_INCOMPLETE, gap)
     limit = cluster.spec.balance.enter_percent
     message = f"largest deviation from the mean fill is {deviation / 10:.1f} %, limit {limit} %"
     if deviation <= limit * 10:
@@ -159,6 +185,9 @@ def _decide_storage(cluster: BalancedCluster, report: Report) -> Condition:
     message = f"the fullest volume is at {fill / 10:.1f} %, limit {limit} %"
     if fill > limit * 10:
         return Condition(kind, Status.TRUE, Reason.STORAGE_LOW, message)
+    gap = _gap(report)
+    if gap:
+        return Condition(kind, Status.UNKNOWN, Reason.MEASUREMENT_INCOMPLETE, f"{message}; {gap}")
     return Condition(kind, Status.FALSE, Reason.MEASURED, message)
 
 

@@ -57,6 +57,10 @@ STALLING = frozenset(
 )
 
 
+DANGERS = frozenset({Reason.SINGLE_COPY, Reason.RETENTION_UNSAFE, Reason.AUTHORIZATION_MISSING})
+"""Faults of a dataset's topics that are said beside its state."""
+
+
 @dataclass(frozen=True, slots=True)
 class DatasetInput:
     """Everything that the plan of one dataset depends on."""
@@ -115,6 +119,7 @@ def decide_step(given: DatasetInput, at: Moment) -> Step:
     revision = _revision(given)
     if revision is not None:
         message = f"revision {revision.digest[:12]} with {revision.records} records is sealed"
+        message = "; ".join((message, *_dangers(given)))
         sealed = Condition(ConditionType.INGESTED, Status.TRUE, Reason.SEALED, message)
         return Step((*is_ready(Reason.SEALED, message), sealed))
     if given.choice.cluster is None:
@@ -255,6 +260,13 @@ def _fault(given: DatasetInput, reason: Reason | None = None) -> Fault | None:
     faults = given.report.faults if given.report else ()
     subject = f"dataset/{given.dataset.metadata.uid}"
     return next((one for one in faults if one.subject == subject and reason in (None, one.reason)), None)
+
+
+def _dangers(given: DatasetInput) -> list[str]:
+    """What threatens records that are written; it does not make them unreadable."""
+    subject = f"dataset/{given.dataset.metadata.uid}"
+    faults = given.report.faults if given.report else ()
+    return [one.message for one in faults if one.subject == subject and one.reason in DANGERS]
 
 
 def _revision(given: DatasetInput) -> RevisionStatus | None:

@@ -21,6 +21,8 @@ RETRY_SECONDS = 5.0
 """Pause after a turn that could not measure."""
 REPORT_SECONDS = 5.0
 """A report is written at most this often."""
+CHECK_SECONDS = 60.0
+"""An unchanged report is looked at this often: its ConfigMap may have been emptied or made again."""
 STUCK_SECONDS = 300.0
 """A turn that takes longer hangs: every call inside has a shorter limit."""
 
@@ -138,7 +140,10 @@ class Loop:
 
     async def _write(self, written: Report | None) -> None:
         while True:
-            await self._changed.wait()
+            try:
+                await asyncio.wait_for(self._changed.wait(), CHECK_SECONDS)
+            except TimeoutError:
+                written = await self._exchange.read_report()
             self._changed.clear()
             report = self.beat.report
             if report is not None and report != written:

@@ -156,10 +156,10 @@ def _topics(desired: Desired, facts: Facts, last: Report) -> tuple[TopicReport, 
     before = {topic.name: topic for topic in last.topics}
     # Deletions too: the operator lets their owners go once they are said not to exist.
     names = [*(topic.name for topic in desired.topics), *(deletion.topic for deletion in desired.deletions)]
-    return tuple(_topic(name, facts, before.get(name)) for name in dict.fromkeys(names))
+    return tuple(_topic(name, desired, facts, before.get(name)) for name in dict.fromkeys(names))
 
 
-def _topic(name: str, facts: Facts, before: TopicReport | None) -> TopicReport:
+def _topic(name: str, desired: Desired, facts: Facts, before: TopicReport | None) -> TopicReport:
     if facts.snapshot is None:
         return before or TopicReport(name=name, exists=False)
     found = facts.topics.get(name)
@@ -171,24 +171,27 @@ def _topic(name: str, facts: Facts, before: TopicReport | None) -> TopicReport:
         topic_id=found.topic_id,
         partitions=len(found.partitions),
         replication_factor=min((len(entry.replicas) for entry in found.partitions), default=0),
-        routes=_routes(name, facts, before.routes if before else None),
+        routes=_routes(name, desired, facts, before.routes if before else None),
     )
 
 
 def _datasets(desired: Desired, facts: Facts, last: Report) -> tuple[DatasetReport, ...]:
     before = {dataset.uid: dataset for dataset in last.datasets}
-    found = (_dataset(dataset, facts, before.get(dataset.uid)) for dataset in desired.datasets)
+    found = (_dataset(dataset, desired, facts, before.get(dataset.uid)) for dataset in desired.datasets)
     return tuple(report for report in found if report is not None)
 
 
-def _dataset(dataset: DesiredDataset, facts: Facts, before: DatasetReport | None) -> DatasetReport | None:
+def _dataset(
+    dataset: DesiredDataset, desired: Desired, facts: Facts, before: DatasetReport | None
+) -> DatasetReport | None:
     """What is known; None while a followed journal was never read whole, so that nobody concludes from it."""
     state = facts.journals.get(dataset.uid)
     if facts.snapshot is None:
         return before
     wanted = {spec.name for spec in dataset_topics(dataset, 1)} | {data_topic(dataset)}
     ready = wanted <= facts.topics.keys()
-    routes = _routes(data_topic(dataset), facts, before.routes if before else None) if ready else None
+    last = before.routes if before else None
+    routes = _routes(data_topic(dataset), desired, facts, last) if ready else None
     if state is not None:
         return build_dataset_report(dataset, state, topics_ready=ready, routes=routes)
     if before is not None:
@@ -198,13 +201,19 @@ def _dataset(dataset: DesiredDataset, facts: Facts, before: DatasetReport | None
     return build_dataset_report(dataset, None, topics_ready=ready, routes=routes)
 
 
-def _routes(name: str, facts: Facts, before: RoutesReport | None) -> RoutesReport | None:
+def _routes(name: str, desired: Desired, facts: Facts, before: RoutesReport | None) -> RoutesReport | None:
     planned = facts.plan.topics.get(name) if facts.plan else None
     if planned is None:
         return before
     table = facts.tables.get(name)
     if not planned.active:
         return RoutesReport(active=False, reason=planned.reason, message=planned.message)
+    if facts.claim is not None and not facts.claim.held:
+        message = "this keeper does not own the Kafka cluster and publishes no tables"
+        return RoutesReport(active=False, reason=Reason.CLUSTER_OWNED_ELSEWHERE, message=message)
+    if desired.paused:
+        message = "the cluster's spec.state is Paused: tables age until producers write evenly"
+        return RoutesReport(active=False, reason=Reason.PAUSED, message=message)
     if table is None:
         return RoutesReport(
             active=False, reason=Reason.PENDING, message="the first table is not published yet"

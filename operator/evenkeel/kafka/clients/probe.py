@@ -38,7 +38,12 @@ def probe(
     addresses = ", ".join(connection.bootstrap_servers)
     watch = ErrorWatch()
     settings: dict[str, Any] = {**client_config(connection, move=move), "error_cb": watch}
-    admin = AdminClient(settings, logger=client_logger)
+    try:
+        admin = AdminClient(settings, logger=client_logger)
+    except KafkaException as error:
+        # Such as certificates that are none; librdkafka names the setting and never its value.
+        message = f"the client's settings are refused: {unwrap(error).str()}"
+        raise ConfigurationError(message, reason=Reason.INVALID_SPEC) from error
     deadline = monotonic() + timeout
     while monotonic() < deadline:
         try:
