@@ -46,6 +46,7 @@ def test_a_bad_record_is_put_aside_by_position(tmp_path: Path) -> None:
     assert ids(settings, packed.value) == ["3.0", "1.0"]
     (bad,) = packed.rejected
     assert (bad.position, bad.record_id, bad.reason) == (7, "0.0", Reason.BAD_RECORD)
+    assert bad.digest == hashlib.sha256(b"no image").hexdigest()
 
 
 def test_what_was_rejected_stays_rejected(tmp_path: Path) -> None:

@@ -25,6 +25,8 @@ class BadRecord:
     record_id: str
     reason: Reason
     message: str
+    digest: str
+    """SHA-256 hex of the object's bytes; empty where they were not read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,7 @@ class Packer:
                 if self._settings.on_bad_record is BadRecordPolicy.FAIL:
                     raise
                 name = arrow.record_id(index, 0)
-                rejected.append(BadRecord(position, name, error.reason, error.message))
+                rejected.append(BadRecord(position, name, error.reason, error.message, error.digest))
         value = self._encode(records) if records else b""
         digest = hashlib.sha256(value).hexdigest()
         return PackedMessage(message, len(records), value, digest, tuple(rejected))

@@ -33,5 +33,10 @@ class KafkaRejects:
 
 
 def _encode(record: BadRecord) -> bytes:
-    facts = {"id": record.record_id, "reason": record.reason.value, "message": record.message}
+    facts = {
+        "id": record.record_id,
+        "reason": record.reason.value,
+        "message": record.message,
+        "digest": record.digest,
+    }
     return json.dumps(facts, sort_keys=True, ensure_ascii=False).encode()

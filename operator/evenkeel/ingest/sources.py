@@ -58,7 +58,17 @@ class Listing:
 
 
 class BadRecordError(InputError):
-    """A record that cannot be taken; the reason says whether it is bad or too large."""
+    """A record that cannot be taken; the reason says whether it is bad or too large.
+
+    Args:
+        message: names place and path.
+        reason: of errors.EvenkeelError.
+        digest: SHA-256 hex of the object's bytes; empty where they were not read.
+    """
+
+    def __init__(self, message: str, *, reason: Reason, digest: str = "") -> None:
+        super().__init__(message, reason=reason)
+        self.digest = digest
 
 
 def list_source(settings: ProducerSettings) -> Listing:
@@ -111,7 +121,8 @@ def read_object(listing: Listing, index: int, settings: ProducerSettings) -> byt
     if settings.format is SourceFormat.IMAGE_FOLDER:
         problem = find_image_problem(content)
         if problem is not None:
-            raise BadRecordError(f"{place}: {problem}", reason=Reason.BAD_RECORD)
+            digest = hashlib.sha256(content).hexdigest()
+            raise BadRecordError(f"{place}: {problem}", reason=Reason.BAD_RECORD, digest=digest)
     return content
 
 

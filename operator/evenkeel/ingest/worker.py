@@ -265,9 +265,10 @@ class Worker:
         if not packed.rejected:
             return
         self._ports.rejects.write(packed.rejected)
+        place = attempt.slice, attempt.number
         self._journal.append(
             *(
-                Rejected(attempt.slice, attempt.number, bad.position, bad.record_id, bad.reason.value)
+                Rejected(*place, bad.position, bad.record_id, bad.reason.value, bad.digest)
                 for bad in packed.rejected
             )
         )
