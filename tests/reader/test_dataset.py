@@ -7,9 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from evenkeel.domain.revision import Shard
 from evenkeel.errors import DataError, InputError
 from evenkeel.format.shards import MANIFEST_NAME, shard_name
 from evenkeel.reader import Batch, Dataset, Tail
+from evenkeel.reader import revision as reader
 from tests.support.images import CLASSES, write_revision
 
 SHARDS = [[3, 4], [5], [2, 2, 2]]
@@ -155,6 +157,20 @@ def test_a_changed_byte_is_shard_corrupt_before_any_record(revision: Path) -> No
 def test_a_missing_shard_is_said(revision: Path) -> None:
     (revision / shard_name(2)).unlink()
     with pytest.raises(DataError, match="shard 2 cannot be read"):
+        list(Dataset(revision, batch_size=RECORDS).batches(1))
+
+
+def test_a_shard_that_a_scrub_takes_out_meanwhile_is_said(
+    revision: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    verify = reader._verify
+
+    def take_out(path: Path, shard: Shard) -> None:
+        verify(path, shard)
+        path.unlink()
+
+    monkeypatch.setattr(reader, "_verify", take_out)
+    with pytest.raises(DataError, match="cannot be mapped"):
         list(Dataset(revision, batch_size=RECORDS).batches(1))
 
 

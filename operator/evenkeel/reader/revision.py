@@ -61,8 +61,12 @@ class LocalRevision:
     def _open(self, shard: Shard) -> None:
         path = self.path / shard_name(shard.index)
         _verify(path, shard)
-        with pa.memory_map(str(path)) as source:
-            self._tables[shard.index] = pa.ipc.open_stream(source).read_all()
+        try:
+            with pa.memory_map(str(path)) as source:
+                self._tables[shard.index] = pa.ipc.open_stream(source).read_all()
+        except OSError as error:  # a cache that scrubs may have taken it out just now
+            message = f"shard {shard.index} cannot be mapped: {error}"
+            raise DataError(message, reason=Reason.SHARD_CORRUPT) from error
         if shard.deleted is not None:
             self._rows[shard.index] = np.flatnonzero(~_deleted_rows(shard))
 
