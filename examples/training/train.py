@@ -12,6 +12,7 @@ import hashlib
 import io
 import json
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -31,15 +32,14 @@ Integers = NDArray[np.int64]
 class Softmax:
     """Multinomial logistic regression by gradient descent."""
 
-    def __init__(self, features: int, classes: int, rate: float) -> None:
+    def __init__(self, features: int, classes: int) -> None:
         self._weights = np.zeros((features + 1, classes))
-        self._rate = rate
 
-    def fit(self, inputs: Floats, labels: Integers, weight: float) -> None:
-        """One step on a batch; `weight` is what each record counts in the mean over all ranks."""
+    def fit(self, inputs: Floats, labels: Integers, rate: float) -> None:
+        """One step on a batch; `rate` is what the gradient of each record counts."""
         errors = self._probabilities(inputs)
         errors[np.arange(len(labels)), labels] -= 1
-        self._weights -= self._rate * weight * _with_bias(inputs).T @ errors
+        self._weights -= rate * _with_bias(inputs).T @ errors
 
     def score(self, inputs: Floats, labels: Integers) -> float:
         """Share of `labels` that are predicted right."""
@@ -54,6 +54,8 @@ class Softmax:
 
 def main() -> int:
     """Train, print the ledger, and leave count, digest and accuracy as the termination message."""
+    # As the first process of a container Python would ignore it, and every deletion take half a minute.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     arguments = parse_arguments()
     rank = int(os.environ.get("JOB_COMPLETION_INDEX", "0"))
     world = int(os.environ.get("WORLD_SIZE", "1"))
@@ -76,10 +78,13 @@ def train(dataset: Dataset, rank: int, epochs: int, rate: float) -> dict[str, in
     count, total = 0, hashlib.sha256()
     for batch in dataset.batches(epochs):
         names, inputs, labels = decode(batch)
-        model = model or Softmax(inputs.shape[1], classes=len(dataset.class_names), rate=rate)
+        model = model or Softmax(inputs.shape[1], classes=len(dataset.class_names))
         out = np.array([is_held_out(name) for name in names], dtype=bool)
         held.update({names[i]: (inputs[i], int(labels[i])) for i in np.flatnonzero(out)})
-        model.fit(inputs[~out], labels[~out], batch.scale / len(batch.mask))
+        # Smaller and smaller steps: the last ones, on few records, would undo a good part of the others.
+        done = batch.epoch * dataset.steps_per_epoch + batch.step
+        pace = rate * (1 - done / (epochs * dataset.steps_per_epoch))
+        model.fit(inputs[~out], labels[~out], pace * batch.scale / len(batch.mask))
         ids.extend(names)
         if batch.step == dataset.steps_per_epoch - 1:
             print(json.dumps({"ledger": {"rank": rank, "epoch": batch.epoch, "ids": ids}}), flush=True)
@@ -113,7 +118,9 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--data", type=Path, default=Path("/data"), help="mounted revision")
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--batch", type=int, default=32, help="records per rank and step")
-    parser.add_argument("--rate", type=float, default=2.0, help="step of the gradient descent")
+    parser.add_argument(
+        "--rate", type=float, default=2.0, help="first step of the gradient descent; shrinks to 0"
+    )
     parser.add_argument("--seed", type=int, default=0, help="of the order of records; equal on all ranks")
     return parser.parse_args()
 
