@@ -178,3 +178,24 @@ def test_plan_is_empty_without_anything() -> None:
 
     plan = plan_preload(PreloadInput((), {}, (), {}, (), frozenset()))
     assert (plan.children, plan.patches, plan.sayings) == ((), (), ())
+
+
+def test_node_whose_gpus_are_away_for_a_while_keeps_what_it_holds() -> None:
+    world = preloading(node("a", gpus=2))
+    world.add(node("a"))
+    world.run("Preload", "")
+    cache = world.get("NodeCache", "a", "") or {}
+    assert [one["datasetUID"] for one in cache["spec"]["wanted"]] == [UID]
+
+
+def test_account_that_somebody_deleted_costs_no_copy() -> None:
+    world = preloading(node("a", gpus=2))
+    before = world.get("NodeCache", "a", "")
+    account = world.get("ServiceAccount", "digits-loader")
+    assert before is not None
+    assert account is not None
+    world.store.put("DELETED", account)
+    world.run("Preload", "")
+    after = world.get("NodeCache", "a", "")
+    assert after is not None
+    assert after["spec"] == before["spec"]

@@ -182,7 +182,9 @@ def gather_preload(context: Context) -> PreloadInput:
 
 
 def _nodes(views: Views) -> list[NodeView]:
-    return sorted((view_node(item) for item in views.store.all("Node")), key=lambda node: node.name)
+    caches = {cache.metadata.name: cache for cache in views.caches()}
+    found = (view_node(item, caches.get(item["metadata"]["name"])) for item in views.store.all("Node"))
+    return sorted(found, key=lambda node: node.name)
 
 
 def _choose(views: Views, item: BalancedTopic | TrainingDataset) -> Choice:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from evenkeel import names
 from evenkeel.api.node_cache import NodeCache
@@ -26,6 +26,8 @@ class NodeView:
     labels: Mapping[str, str]
     gpus: int
     """Allocatable."""
+    asked: Mapping[str, str] = field(default_factory=dict)
+    """What its NodeCache asks it to hold already: UID of the dataset -> UID of its loaders' account."""
 
     @property
     def has_gpu(self) -> bool:
@@ -33,17 +35,23 @@ class NodeView:
         return self.gpus > 0 or self.labels.get(names.GPU_LABEL) == "true"
 
 
-def view_node(item: Object) -> NodeView:
-    """What preloading needs of a stored Node."""
+def view_node(item: Object, cache: NodeCache | None = None) -> NodeView:
+    """What preloading needs of a stored Node and of the NodeCache of its name."""
     meta = item["metadata"]
     allocatable = (item.get("status") or {}).get("allocatable") or {}
     text = str(allocatable.get(names.GPU_RESOURCE, "0"))
     gpus = int(text) if text.isdecimal() else 0
-    return NodeView(meta["name"], meta["uid"], meta.get("labels") or {}, gpus)
+    own = cache.spec.wanted if cache is not None and cache.spec.node_uid == meta["uid"] else ()
+    asked = {one.dataset_uid: one.loader_uid for one in own}
+    return NodeView(meta["name"], meta["uid"], meta.get("labels") or {}, gpus, asked)
 
 
 def eligible_nodes(dataset: TrainingDataset, nodes: Iterable[NodeView]) -> list[NodeView]:
-    """Nodes that should hold the dataset, by name: those of its nodeSelector, else those with GPUs."""
+    """Nodes that should hold the dataset, by name: those of its nodeSelector, else those with GPUs.
+
+    A node that holds it already stays: kubelet offers no GPUs while it or the device plug-in starts again,
+    and a cache drops at once what it is not asked for.
+    """
     preload = dataset.spec.preload
     if preload.mode is PreloadMode.DISABLED or dataset.metadata.deletion_timestamp is not None:
         return []
@@ -54,7 +62,7 @@ def eligible_nodes(dataset: TrainingDataset, nodes: Iterable[NodeView]) -> list[
         if (
             all(node.labels.get(key) == value for key, value in selector.items())
             if selector
-            else node.has_gpu
+            else node.has_gpu or dataset.metadata.uid in node.asked
         )
     )
     return sorted(chosen, key=lambda node: node.name)

@@ -57,7 +57,9 @@ def plan_wanted(
     wanted: list[WantedRevision] = []
     taken = 0
     for dataset in given.datasets:
-        revision, loader = dataset.status.revision, given.loaders.get(dataset.metadata.uid)
+        uid, revision = dataset.metadata.uid, dataset.status.revision
+        # Without the account, which is made again soon, the cache is not told to drop what it holds.
+        loader = given.loaders.get(uid) or node.asked.get(uid)
         if revision is None or loader is None or node not in wished[dataset.metadata.uid]:
             continue
         if len(wanted) == WANTED_LIMIT or not fits(given.caches.get(node.name), revision.data_bytes, taken):
