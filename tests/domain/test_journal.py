@@ -204,7 +204,16 @@ def test_records_come_back_from_bytes(record: JournalRecord) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    [b"", b"[]", b"{}", b'{"type":"Other"}', b'{"type":"Claim"}', b'{"type":"Claim","slice":"1"}', b"\xff"],
+    [
+        b"",
+        b"[]",
+        b"{}",
+        b'{"type":"Other"}',
+        b'{"type":[]}',
+        b'{"type":"Claim"}',
+        b'{"type":"Claim","slice":"1"}',
+        b"\xff",
+    ],
 )
 def test_what_is_no_record_is_refused(value: bytes) -> None:
     with pytest.raises(DataError, match="journal record"):

@@ -153,7 +153,7 @@ def parse(value: bytes) -> JournalRecord:
     """
     try:
         raw: Any = json.loads(value)
-        kind = _TYPES.get(raw.get("type", "")) if isinstance(raw, dict) else None
+        kind = _TYPES.get(str(raw.get("type"))) if isinstance(raw, dict) else None
         if kind is None:
             message = f"journal record: type must be one of {', '.join(_TYPES)}, not {value[:80]!r}"
             raise DataError(message, reason=Reason.DATA_LOST)
