@@ -51,9 +51,10 @@ def test_a_dataset_writes_and_reads_its_own_topics_without_a_group(sasl_kafka: K
 def test_a_dataset_reads_routes_and_writes_heartbeats_and_not_the_reverse(sasl_kafka: KafkaCluster) -> None:
     own, config = sasl_kafka.client_config(), sasl_kafka.client_config("dataset")
     for topic in ("__evenkeel_routes", "__evenkeel_heartbeats"):
-        create_topic(own, topic, [[1, 2, 3]])
+        with contextlib.suppress(KafkaException):  # another test of the shared cluster may have made it
+            create_topic(own, topic, [[1, 2, 3]])
         produce(own, topic, [b"x"])
-    assert len(read_all(config, "__evenkeel_routes")) == 1
+    assert read_all(config, "__evenkeel_routes")[-1].value() == b"x"
     produce(config, "__evenkeel_heartbeats", [b"beat"])
     with pytest.raises(KafkaException) as refused:
         produce(config, "__evenkeel_routes", [b"forged"])
