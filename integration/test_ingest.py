@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -38,9 +38,9 @@ from evenkeel.format.shards import message_digest, shard_file
 from evenkeel.kafka.clients.append import Appender
 from evenkeel.kafka.clients.reader import PartitionReader
 from evenkeel.kafka.manifests import read_manifest
-from evenkeel.kafka.topics import dataset_topics
+from evenkeel.kafka.topics import TopicSpec, dataset_topics
 from integration.conftest import StartKafka
-from integration.kafka.clients import create_topic
+from integration.kafka.clients import create_topic, grow_topic, remake_topic
 from integration.kafka.cluster import KafkaCluster
 from integration.kafka.settings import QUICK_DEATH
 from integration.processes import wait_until
@@ -129,13 +129,20 @@ def ingest(kafka: KafkaCluster, images: Path, tmp_path: Path) -> Ingest:
     return prepare(kafka, images, tmp_path)
 
 
-def prepare(cluster: KafkaCluster, source: Path, place: Path, **changes: object) -> Ingest:
+def plan_topics(uid: str) -> tuple[TopicSpec, ...]:
+    return dataset_topics(DesiredDataset(uid, "team/pictures", partitions=6), 3)
+
+
+def place(topic: TopicSpec) -> list[list[int]]:
+    return [[1 + (i + j) % 3 for j in range(topic.replication_factor)] for i in range(topic.partitions)]
+
+
+def prepare(cluster: KafkaCluster, source: Path, folder: Path, **changes: object) -> Ingest:
     uid = secrets.token_hex(8)
     topics = {role: names.dataset_topic(uid, role) for role in ("data", "journal", "manifest", "rejected")}
     dataset = DatasetRef(uid, "team", "pictures", *(topics[role] for role in topics))
-    for topic in dataset_topics(DesiredDataset(uid, "team/pictures", partitions=6), 3):
-        rows = [[1 + (i + j) % 3 for j in range(topic.replication_factor)] for i in range(topic.partitions)]
-        create_topic(cluster.client_config(), topic.name, rows, **topic.config)
+    for topic in plan_topics(uid):
+        create_topic(cluster.client_config(), topic.name, place(topic), **topic.config)
     settings = ProducerSettings(
         source_path=str(source),
         format=SourceFormat.IMAGE_FOLDER,
@@ -145,8 +152,8 @@ def prepare(cluster: KafkaCluster, source: Path, place: Path, **changes: object)
         workers=2,
         routes_wait_seconds=0,
     )
-    place.mkdir(exist_ok=True)
-    return Ingest(cluster, place, dataset, dataclasses.replace(settings, **changes))  # type: ignore[arg-type]
+    folder.mkdir(exist_ok=True)
+    return Ingest(cluster, folder, dataset, dataclasses.replace(settings, **changes))  # type: ignore[arg-type]
 
 
 def read_revision(ingest: Ingest) -> list[dict[str, object]]:
@@ -255,6 +262,42 @@ def test_a_broker_that_dies_and_comes_back_costs_no_record(
         for process in workers:
             process.kill()
     assert ingest.run(Role.SEALER) == [0], ingest.output()
+    check_source(ingest, images)
+
+
+def remake(ingest: Ingest, role: str) -> None:
+    """What somebody's deletion and the keeper after it leave."""
+    (topic,) = (topic for topic in plan_topics(ingest.dataset.uid) if topic.name.endswith(role))
+    remake_topic(ingest.cluster.client_config(), topic.name, place(topic), **topic.config)
+
+
+def grow(ingest: Ingest, role: str) -> None:
+    """More partitions, as a changed TrainingDataset asks for them."""
+    grow_topic(ingest.cluster.client_config(), names.dataset_topic(ingest.dataset.uid, role), 9)
+
+
+@pytest.mark.parametrize(
+    ("disturb", "role"), [(remake, "data"), (remake, "journal"), (grow, "data")], ids=str
+)
+def test_topics_that_change_under_way_cost_rounds_never_records(
+    ingest: Ingest, images: Path, disturb: Callable[[Ingest, str], None], role: str
+) -> None:
+    workers = [ingest.start(Role.PRODUCER, index) for index in (0, 1)]
+    try:
+        wait_until(
+            "a part of the ingest", lambda: ingest.state().acknowledged_records > 60, seconds=60, every=0.02
+        )
+        disturb(ingest, role)
+        for process in workers:
+            process.wait(120)
+    finally:
+        for process in workers:
+            process.kill()
+    for _ in range(4):  # what the operator does: producers and a sealer for each round
+        ingest.run(Role.PRODUCER, workers=2)
+        ingest.run(Role.SEALER)
+        if ingest.state().seal is not None:
+            break
     check_source(ingest, images)
 
 

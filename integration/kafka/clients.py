@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 Config = Mapping[str, Any]
 
@@ -45,6 +45,41 @@ def delete_topic(config: Config, name: str) -> None:
     """
     admin = AdminClient(dict(config))
     admin.delete_topics([name])[name].result(timeout=15)
+
+
+def remake_topic(
+    config: Config,
+    name: str,
+    assignments: Sequence[Sequence[int]],
+    *,
+    seconds: float = 30,
+    **topic_config: str,
+) -> None:
+    """Delete a topic and make it again, empty.
+
+    Raises:
+        KafkaException: the old one is not gone within `seconds`.
+    """
+    delete_topic(config, name)
+    deadline = time.monotonic() + seconds
+    made = False
+    while not made:
+        try:
+            create_topic(config, name, assignments, **topic_config)
+            made = True
+        except KafkaException:
+            if time.monotonic() > deadline:
+                raise
+
+
+def grow_topic(config: Config, name: str, partitions: int) -> None:
+    """Let a topic have `partitions` partitions.
+
+    Raises:
+        KafkaException: the cluster refuses.
+    """
+    admin = AdminClient(dict(config))
+    admin.create_partitions([NewPartitions(name, partitions)])[name].result(timeout=15)
 
 
 def produce(
