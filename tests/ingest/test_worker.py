@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from evenkeel.domain.job import ProducerSettings
-from evenkeel.domain.journal import PLAN_SLICE, Entry, parse
+from evenkeel.domain.journal import PLAN_SLICE, Entry, Lost, Reopen, encode, parse
 from evenkeel.errors import InputError
 from evenkeel.ingest import worker as worker_module
 from evenkeel.ingest.plan import Layout, build_layout
@@ -168,6 +168,26 @@ def test_a_released_slice_is_free_at_once(world: World) -> None:
     assert not world.journal.fold().claims
     finish(world.start(1))
     assert written(world) == len(list(world.journal.fold().entries()))
+
+
+def test_a_round_looks_only_for_what_may_be_there_unjournaled(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else each slice of a large dataset would be looked for in the whole topic."""
+    finish(world.start(0))
+    entries = list(world.journal.fold().entries())
+    lost = tuple(Lost(item.slice, item.first) for item in entries)
+    world.journal.values.append(encode(Reopen(1, tuple({item.slice for item in lost}), lost)))
+    scans: list[dict[int, int]] = []
+    scan = world.data.scan
+    monkeypatch.setattr(world.data, "scan", lambda starts: scans.append(starts) or scan(starts))
+    run = world.start(0)
+    while written(world) < len(entries) + 2:
+        assert run.worker.step() is Step.WORKED
+    assert scans == []
+    finish(world.start(0))
+    assert len(scans) == 1, "the slice of the worker that died"
+    assert world.journal.fold().acknowledged_records == RECORDS
 
 
 def test_a_worker_that_sees_another_source_stops(world: World, tmp_path: Path) -> None:

@@ -178,7 +178,10 @@ class SliceState:
     records: int
     claim: HeldClaim | None = None
     first_attempt: int | None = None
-    """Offset of the first claim ever: no message of this slice is older."""
+    """Offset of the first claim since an attempt last ended; None: what was written is journaled.
+
+    Messages that nobody journaled are not older than this, or were given up by a reopen.
+    """
     entries: dict[int, Entry] = field(default_factory=dict)
     """By the number of their first record; ranges never overlap."""
     rejected: dict[int, Rejected] = field(default_factory=dict)
@@ -358,7 +361,7 @@ class JournalState:
     def _finish(self, finished: Finished) -> None:
         state = self._in_force(finished.slice, finished.attempt)
         if state is not None:
-            state.claim = None
+            state.claim = state.first_attempt = None
 
     def _reopen(self, offset: int, reopen: Reopen) -> None:
         if reopen.round != self.round + 1:
@@ -373,7 +376,8 @@ class JournalState:
                 self.acknowledged_bytes -= entry.length
         for number in reopen.slices:
             if number in self.slices:
-                self.slices[number].claim = None
+                # Without this, every slice of a large dataset would be looked for in all of its topic.
+                self.slices[number].claim = self.slices[number].first_attempt = None
 
     def _seal(self, offset: int, seal: Seal) -> None:
         if seal.round is not None and seal.round != self.round:
