@@ -133,3 +133,13 @@ def test_expiring_bytes_are_the_share_of_records_that_go() -> None:
     assert expiring({"cleanup.policy": "compact", "retention.ms": "1000"}) == 0
     over = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": str(MIB // 2)}
     assert expiring(over) == MIB - MIB // 2
+
+
+def test_rates_are_told_again_soon_after_the_clock_was_set_back() -> None:
+    growth = Growth()
+    for end, seconds in ((100, 5000), (100, 10), (200, 20)):
+        growth.observe(build_measurement(end=end, taken_at_ms=seconds * 1000))
+    rate = growth.topic_rate("t")
+    assert rate is not None
+    assert rate > 0
+    assert growth.observed_seconds() == 10

@@ -69,6 +69,18 @@ class FakeLog:
         """Nothing to close."""
 
 
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
 @pytest.fixture
 def log(monkeypatch: pytest.MonkeyPatch) -> FakeLog:
     fake = FakeLog()
@@ -82,8 +94,8 @@ def log(monkeypatch: pytest.MonkeyPatch) -> FakeLog:
 
 
 @pytest.fixture
-def journals(log: FakeLog) -> Journals:
-    found = Journals()
+def journals(log: FakeLog, clock: Clock) -> Journals:
+    found = Journals(clock)
     found.follow(CONNECTION, [DATASET], {JOURNAL})
     return found
 
@@ -126,7 +138,9 @@ def test_a_journal_is_known_only_when_all_that_was_there_is_read(log: FakeLog, j
     assert journals.state("uid") is not None
 
 
-def test_trouble_is_a_fault_and_reading_goes_on_where_it_stopped(log: FakeLog, journals: Journals) -> None:
+def test_trouble_is_a_fault_and_reading_goes_on_where_it_stopped(
+    log: FakeLog, journals: Journals, clock: Clock
+) -> None:
     log.write(Claim(PLAN_SLICE, 0, "w"))
     log.failing = True
     journals.poll()
@@ -135,6 +149,8 @@ def test_trouble_is_a_fault_and_reading_goes_on_where_it_stopped(log: FakeLog, j
     ]
     log.failing = False
     log.write(PLAN)
+    assert journals.poll() == set()
+    clock.now += module.RETRY_SECONDS
     assert journals.poll() == {DATA}
     assert journals.faults() == []
 

@@ -68,3 +68,8 @@ def test_only_news_and_heartbeats_are_published(
 
 def test_the_first_table_is_published() -> None:
     assert should_publish(None, BASE)
+
+
+def test_a_clock_that_was_set_back_does_not_keep_heartbeats_away() -> None:
+    before = build_table(PLAN, "clipart", 1, 1, taken_at_ms=3_600_000)
+    assert should_publish(before, build_table(PLAN, "clipart", 1, 2, taken_at_ms=0))

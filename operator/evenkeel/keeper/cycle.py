@@ -70,7 +70,7 @@ class Cycle:
         self.published = Published()
         self.report = before
         self._growth = Growth()
-        self._journals = Journals()
+        self._journals = Journals(monotonic)
         self._measurement: Measurement | None = None
         self._plan: RoutesPlan | None = None
         self._moves: MovesReport | None = None
@@ -123,6 +123,7 @@ class Cycle:
         if self._connection is not None:
             self.claim.drop()
             self._journals.close()
+            self.faults.clear()
             self._growth, self._recovered, self._measurement = Growth(), False, None
             self.snapshot = self.measured_at = self._plan = self._moves = self._claim_report = None
         self._connection, self._healthy = connection, False
@@ -187,6 +188,8 @@ class Cycle:
     def _keep_claim(self, desired: Desired) -> list[Fault]:
         assert self._measurement is not None
         found = self._found()
+        if not plan_internal(found):
+            self.faults.set("internal topics")  # somebody else may have made them
         if names.CONTROL_TOPIC not in found.topics:
             if desired.paused:
                 return []

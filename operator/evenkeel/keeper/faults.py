@@ -44,6 +44,10 @@ class FaultBook:
         """Replace the faults of a step."""
         self._steps[step] = tuple(faults)
 
+    def clear(self) -> None:
+        """Forget the faults of all steps: they speak of something else."""
+        self._steps.clear()
+
     def all(self) -> tuple[Fault, ...]:
         """The faults of all steps."""
         return tuple(fault for faults in self._steps.values() for fault in faults)

@@ -31,7 +31,8 @@ class Growth:
     def observe(self, measurement: Measurement) -> None:
         """Add a measurement; too soon after the last one it changes nothing."""
         spans = measurement.spans()
-        if self._last_ms is None:
+        if self._last_ms is None or measurement.taken_at_ms < self._last_ms:
+            # At first, and when the clock was set back: it would take as long until rates are told again.
             self._first_ms = measurement.taken_at_ms
         else:
             seconds = (measurement.taken_at_ms - self._last_ms) / 1000

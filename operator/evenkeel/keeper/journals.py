@@ -15,6 +15,8 @@ from evenkeel.kafka.topics import data_topic, journal_topic
 from evenkeel.keeper.routes import Ingest
 
 log = logging.getLogger(__name__)
+RETRY_SECONDS = 2.0
+"""Pause after trouble with a journal: each try makes a new client."""
 BURST_SECONDS = 5.0
 """Longest time that one journal may be read without a pause for the others."""
 
@@ -32,15 +34,19 @@ class Follower:
         self._tail: Tail | None = None
         self._end = 0
         self._position = 0
+        self._retry_at = float("-inf")
 
     @property
     def caught_up(self) -> bool:
         """Whether everything that was there at the start has been read; before that nothing is reported."""
         return self._tail is not None and self._position >= self._end
 
-    def poll(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def poll(self, monotonic: Callable[[], float]) -> None:
         """Take what has come. Trouble ends up in `fault` and is tried again with a new reader."""
-        deadline = monotonic() + BURST_SECONDS
+        now = monotonic()
+        if now < self._retry_at:
+            return
+        deadline = now + BURST_SECONDS
         try:
             self._open()
             assert self._tail is not None
@@ -51,6 +57,7 @@ class Follower:
                     break
         except EvenkeelError as error:
             self.fault = self._fault(error)
+            self._retry_at = monotonic() + RETRY_SECONDS
             self.close()
         else:
             self.fault = self._broken
@@ -97,9 +104,14 @@ class Follower:
 
 
 class Journals:
-    """All followed journals."""
+    """All followed journals.
 
-    def __init__(self) -> None:
+    Args:
+        monotonic: clock of pauses, seconds.
+    """
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._monotonic = monotonic
         self._followers: dict[str, Follower] = {}
         self._connection: Connection | None = None
 
@@ -127,7 +139,7 @@ class Journals:
         fresh = set()
         for follower in self._followers.values():
             before = follower.state.plan_offset
-            follower.poll()
+            follower.poll(self._monotonic)
             if follower.state.plan_offset != before:
                 fresh.add(data_topic(follower.dataset))
                 log.info("plan found dataset=%s offset=%s", follower.dataset.uid, follower.state.plan_offset)

@@ -10,9 +10,11 @@ from evenkeel.domain.connection import Connection
 from evenkeel.domain.exchange import Fault
 from evenkeel.errors import EvenkeelError
 from evenkeel.kafka.admin import Admin
+from evenkeel.kafka.clients.probe import probe
 from evenkeel.keeper.topics import Action, CreateTopic, DeleteTopic, GrowTopic, SetConfig
 
 log = logging.getLogger(__name__)
+PROBE_SECONDS = 8.0
 
 
 @dataclass(slots=True)
@@ -38,6 +40,9 @@ def apply_actions(connection: Connection, actions: Iterable[Action], *, move: bo
     todo = list(actions)
     if not todo:
         return outcome
+    if move and connection.move_credentials_path is not None:
+        # The administration's client takes a wrong password for a dead address.
+        probe(connection, PROBE_SECONDS, move=True)
     with Admin(connection, move=move, timeout=15.0) as admin:
         for action in todo:
             try:

@@ -73,7 +73,8 @@ def should_publish(
         return True
     if previous.owner_epoch != table.owner_epoch or previous.plan_offset != table.plan_offset:
         return True
-    if table.taken_at_ms - previous.taken_at_ms >= min(HEARTBEAT_MS, table.valid_ms // 2):
+    # Either way round: a clock that was set back must not keep heartbeats from routers.
+    if abs(table.taken_at_ms - previous.taken_at_ms) >= min(HEARTBEAT_MS, table.valid_ms // 2):
         return True
     if previous.stop != table.stop:
         return True
