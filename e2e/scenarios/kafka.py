@@ -39,13 +39,15 @@ def list_topics(bootstrap: str) -> dict[str, int]:
 def create_topic(bootstrap: str, name: str, partitions: int, replication_factor: int = 2) -> None:
     """As somebody without Evenkeel would."""
     wanted = [NewTopic(name, num_partitions=partitions, replication_factor=replication_factor)]
-    for future in _admin(bootstrap).create_topics(wanted).values():
+    admin = _admin(bootstrap)  # the answers end with it
+    for future in admin.create_topics(wanted).values():
         future.result(30)
 
 
 def delete_topics(bootstrap: str, wanted: list[str]) -> None:
     """Free the disks of what a scenario wrote: Evenkeel never deletes a dataset's records."""
-    for future in _admin(bootstrap).delete_topics(wanted).values():
+    admin = _admin(bootstrap)
+    for future in admin.delete_topics(wanted).values():
         future.result(30)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -32,8 +33,9 @@ from scripts.provision.steps import StepFailed
 SAY_SECONDS = 30
 HEAL_SECONDS = 120
 """An ingest that failed is tried again after up to a minute."""
-CLAIM = "mistakes"
-LATE_CLAIM = "mistakes-late"
+# Of this run: a volume that another one left keeps its claim.
+CLAIM = f"mistakes-{uuid4().hex[:8]}"
+LATE_CLAIM = f"{CLAIM}-late"
 
 
 @dataclass(frozen=True)

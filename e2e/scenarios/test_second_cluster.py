@@ -48,7 +48,7 @@ def test_it_is_measured_all_the_same(told: Said, newcomer: User, administrator: 
 
 
 def test_its_topic_is_not_made_and_says_why(told: Said, newcomer: User, demo: Demo) -> None:
-    said = newcomer.wait_reason("ClusterNotReady", TOPIC, "second", SECONDS)
+    said = newcomer.wait_reason("ClusterOwnedElsewhere", TOPIC, "second", SECONDS)
     assert OWNER in said.message
     assert "second" not in kafka.list_topics(demo.host_bootstrap)
 

@@ -43,7 +43,9 @@ def test_one_word_shows_everything(administrator: User) -> None:
 
 def read_row(user: User, kind: str, name: str, *words: str) -> dict[str, str]:
     head, line = user.kubectl("get", kind, name, *words).splitlines()
-    return dict(zip(head.split(), line.split(), strict=True))
+    titles = head.split()
+    # The last column of a wide row is a sentence.
+    return dict(zip(titles, line.split(maxsplit=len(titles) - 1), strict=True))
 
 
 def test_columns_of_a_cluster(administrator: User) -> None:
@@ -57,8 +59,9 @@ def test_columns_of_a_cluster(administrator: User) -> None:
 
 
 def test_columns_of_a_topic(administrator: User) -> None:
-    row = read_row(administrator, "btp", "events")
-    assert (row["READY"], row["REASON"]) == ("True", "Ready")
+    # The topic has no inflow, so nothing is predicted and the last but one column is empty.
+    line = administrator.kubectl("get", "btp", "events", "--no-headers")
+    assert line.split()[:4] == ["events", "True", "Ready", "24"]
 
 
 def test_columns_of_a_dataset(vision: User) -> None:
