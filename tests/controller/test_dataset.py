@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from evenkeel import names
+from evenkeel.controller.store import Key
 from evenkeel.domain import codec
 from evenkeel.domain.exchange import DatasetReport, Fault
 from evenkeel.domain.job import JobSpec, Role
@@ -271,6 +272,24 @@ def test_dataset_on_its_way_out_is_left_alone() -> None:
     assert world.plan("TrainingDataset", "digits").children == ()
     settle(world)
     assert world.desired().datasets == ()
+
+
+def test_jobs_go_first_when_their_namespace_ends() -> None:
+    # Kubernetes waits for their pods before it deletes anything else, and the pods wait for the Job.
+    world = ready_world(dataset())
+    (job,) = world.store.all("Job")
+    world.store.take_dirty()
+    world.add(ending_namespace())
+    assert Key("TrainingDataset", "data", "digits") in world.store.take_dirty()
+    plan = world.plan("TrainingDataset", "digits")
+    assert [one.name for one in plan.removals] == [job["metadata"]["name"]]
+    assert (plan.children, plan.status) == ((), None)
+
+
+def ending_namespace() -> dict[str, Any]:
+    namespace = namespace_object("data")
+    namespace["metadata"]["deletionTimestamp"] = "2026-01-02T00:00:00Z"
+    return namespace
 
 
 def test_long_names_give_valid_job_names() -> None:

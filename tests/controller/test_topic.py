@@ -7,7 +7,7 @@ import yaml
 from evenkeel import names
 from evenkeel.domain.exchange import Fault, RoutesReport, TopicReport
 from evenkeel.reasons import Reason
-from tests.support.world import World, cluster, ready_world, report_all, settle, topic
+from tests.support.world import World, cluster, namespace_object, ready_world, report_all, settle, topic
 
 GOLDEN = Path(__file__).parents[1] / "data" / "controller"
 EXISTS = TopicReport("events", exists=True, topic_id="t", partitions=6, replication_factor=2)
@@ -143,6 +143,15 @@ def test_deleted_topic_stays_until_the_report_says_it_is_gone() -> None:
     world.report(topics=(EXISTS,))
     assert world.plan("BalancedTopic", "events").patches == ()
     world.report(topics=(TopicReport("events", exists=False),))
+    assert len(world.plan("BalancedTopic", "events").patches) == 1
+
+
+def test_deleted_topic_goes_also_while_its_namespace_ends() -> None:
+    world = deleting()
+    namespace = namespace_object("data")
+    namespace["metadata"]["deletionTimestamp"] = "2026-01-02T00:00:00Z"
+    world.add(namespace)
+    world.change("BalancedCluster", "kafka", metadata={"deletionTimestamp": "2026-01-02T00:00:00Z"})
     assert len(world.plan("BalancedTopic", "events").patches) == 1
 
 

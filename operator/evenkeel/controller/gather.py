@@ -18,7 +18,7 @@ from evenkeel.controller.desired import belongs, build_connection, build_desired
 from evenkeel.controller.jobs import JobView, view_job
 from evenkeel.controller.loop import Planner
 from evenkeel.controller.nodes import NodeView, eligible_nodes, view_node
-from evenkeel.controller.plan import Moment, Plan
+from evenkeel.controller.plan import Moment, Plan, Removal
 from evenkeel.controller.pods import Images
 from evenkeel.controller.preload import PreloadInput, plan_preload
 from evenkeel.controller.references import Asker, Choice, admits_asker, choose_cluster
@@ -28,6 +28,7 @@ from evenkeel.controller.topic import TopicInput, plan_topic
 from evenkeel.controller.views import Views
 from evenkeel.domain.exchange import Report
 from evenkeel.errors import InputError
+from evenkeel.kube import resources
 from evenkeel.reasons import ConditionType, Reason
 
 Item = TypeVar("Item", BalancedTopic, TrainingDataset)
@@ -60,9 +61,10 @@ def _guarded(context: Context, gather: Gather) -> Planner:
 
     def plan(store: Store, key: Key, at: Moment) -> Plan | None:
         item = store.get(key.kind, key.namespace, key.name)
-        if item is None or _is_ending(store.get("Namespace", "", key.namespace)):
-            # Nothing can be made in a namespace that ends; what is there goes with it.
+        if item is None:
             return None
+        if _is_ending(store.get("Namespace", "", key.namespace)) and not _is_ending(item):
+            return plan_ending(store, item)
         try:
             return gather(context, item, key, at)
         except InputError as error:
@@ -71,8 +73,21 @@ def _guarded(context: Context, gather: Gather) -> Planner:
     return plan
 
 
-def _is_ending(namespace: Object | None) -> bool:
-    return namespace is not None and "deletionTimestamp" in namespace["metadata"]
+def plan_ending(store: Store, item: Object) -> Plan:
+    """In a namespace that ends nothing can be made, and what is there goes with it: all but our Jobs at once.
+
+    Kubernetes deletes pods first and waits for them. The job controller lets a failed pod of an index go only
+    when its replacement is there (KEP-3850), which cannot be made any more: without its Job it lets go.
+    """
+    meta = item["metadata"]
+    jobs = store.labelled("Job", names.LABEL_DATASET_UID, meta["uid"], meta["namespace"])
+    living = (job["metadata"] for job in jobs if not job["metadata"].get("deletionTimestamp"))
+    removals = (Removal(resources.JOB, meta["namespace"], one["name"], one["uid"]) for one in living)
+    return Plan(removals=tuple(removals))
+
+
+def _is_ending(item: Object | None) -> bool:
+    return item is not None and "deletionTimestamp" in item["metadata"]
 
 
 def gather_cluster(context: Context, item: Object, key: Key, at: Moment) -> Plan:

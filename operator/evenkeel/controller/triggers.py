@@ -96,7 +96,7 @@ def _of_node_cache(store: Store, _old: Object | None, _item: Object) -> Iterator
 
 
 def _of_namespace(store: Store, old: Object | None, item: Object) -> Iterator[Key]:
-    if old is None or _labels(old) != _labels(item):
+    if old is None or _labels(old) != _labels(item) or _is_going(old) != _is_going(item):
         for kind in (TOPIC, DATASET):
             yield from (key_of(one) for one in store.all(kind, _name(item)))
         # Whom a cluster admits decides what its keeper is told.
@@ -150,6 +150,10 @@ def _essence(item: Object) -> tuple[Any, ...]:
 def _readiness(item: Object) -> tuple[Any, ...]:
     conditions = (item.get("status") or {}).get("conditions") or ()
     return tuple((one["status"], one["reason"]) for one in conditions if one["type"] == "Ready")
+
+
+def _is_going(item: Object) -> bool:
+    return "deletionTimestamp" in item["metadata"]
 
 
 def _node_essence(item: Object) -> tuple[Any, ...]:
