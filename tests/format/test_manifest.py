@@ -56,3 +56,11 @@ def test_other_bytes_are_refused() -> None:
         decode_manifest(stored.replace(b"1024", b"1025"), manifest_digest(stored))
     with pytest.raises(DataError, match="Manifest"):
         decode_manifest(b"{}")
+
+
+def test_a_table_of_another_version_is_never_read_as_ours() -> None:
+    newer = encode_manifest(MANIFEST).replace(b'"schemaVersion":1', b'"schemaVersion":2')
+    with pytest.raises(DataError, match="schemaVersion 2"):
+        decode_manifest(newer, manifest_digest(newer))
+    with pytest.raises(DataError, match="schemaVersion 2"):
+        decode_location(encode_location(LOCATION).replace(b'"schemaVersion":1', b'"schemaVersion":2'))

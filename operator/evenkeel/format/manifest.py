@@ -10,6 +10,9 @@ from evenkeel.domain.revision import Location, Manifest
 from evenkeel.errors import DataError, InputError
 from evenkeel.reasons import Reason
 
+VERSION = 1
+"""Of both tables. Keys may be added under the same version; another one means that they are read otherwise."""
+
 T = TypeVar("T", Manifest, Location)
 
 
@@ -27,7 +30,7 @@ def decode_manifest(stored: bytes, digest: str | None = None) -> Manifest:
     """The manifest in `stored`.
 
     Raises:
-        DataError: the bytes are not those of the revision `digest`, or not a manifest.
+        DataError: the bytes are not those of the revision `digest`, not a manifest, or of another version.
     """
     if digest is not None and manifest_digest(stored) != digest:
         message = f"manifest has digest {manifest_digest(stored)}, revision {digest} is meant"
@@ -51,6 +54,12 @@ def decode_location(stored: bytes) -> Location:
 
 def _decode(kind: type[T], stored: bytes) -> T:
     try:
-        return codec.loads(kind, stored)
+        found = codec.loads(kind, stored)
     except InputError as error:
         raise DataError(error.message, reason=Reason.DATA_LOST) from error
+    if found.schema_version != VERSION:
+        message = (
+            f"{kind.__name__}.schemaVersion {found.schema_version}: this version of Evenkeel reads {VERSION}"
+        )
+        raise DataError(message, reason=Reason.INVALID_SPEC)
+    return found
