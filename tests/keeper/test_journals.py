@@ -10,7 +10,7 @@ from evenkeel.domain.connection import Connection
 from evenkeel.domain.exchange import DesiredDataset
 from evenkeel.domain.job import Order, SourceFormat
 from evenkeel.domain.journal import PLAN_SLICE, Claim, Entry, JournalRecord, Plan, Rejected, Seal, encode
-from evenkeel.errors import RetryableError
+from evenkeel.errors import DataError, RetryableError
 from evenkeel.kafka.clients.reader import LogRecord
 from evenkeel.keeper import journals as module
 from evenkeel.keeper.journals import Journals
@@ -60,6 +60,8 @@ class FakeLog:
         return self
 
     def poll(self, _: float) -> list[LogRecord]:
+        if self._at > len(self.values):
+            raise DataError("offset out of range", reason=Reason.DATA_LOST)
         end = len(self.values) if self.visible is None else self.visible
         found = [LogRecord(offset, None, self.values[offset], {}, 0) for offset in range(self._at, end)]
         self._at = max(self._at, end)
@@ -172,3 +174,22 @@ def test_only_what_exists_and_is_asked_for_is_followed(log: FakeLog, journals: J
     done = DesiredDataset("uid", "ns/pictures", follow=False)
     journals.follow(CONNECTION, [done], {JOURNAL})
     assert journals.ingests([done]) == {DATA: Ingest(remaining_bytes=0)}
+
+
+def test_a_journal_that_was_made_anew_is_read_from_its_start(
+    log: FakeLog, journals: Journals, clock: Clock
+) -> None:
+    log.write(Claim(PLAN_SLICE, 0, "w"), PLAN, Claim(0, 0, "w"), Claim(1, 0, "w"))
+    journals.poll()
+    log.values.clear()
+    log.write(Claim(PLAN_SLICE, 0, "x"))
+    journals.poll()
+    assert [fault.reason for fault in journals.faults()] == [Reason.DATA_LOST]
+    clock.now += module.RETRY_SECONDS
+    journals.poll()
+    assert journals.faults() == []
+    state = journals.state("uid")
+    assert state is not None
+    assert (state.plan, state.next_offset) == (None, 1)
+    log.write(PLAN)
+    assert journals.poll() == {DATA}

@@ -89,6 +89,11 @@ class Follower:
         if start > self._position:
             message = f"journal of {self.dataset.name} begins at {start}: its first records are gone"
             raise DataError(message)
+        if self._end < self._position:
+            log.warning(
+                "journal made anew or cut off, read again from its start dataset=%s", self.dataset.uid
+            )
+            self.state, self._position, self._broken = JournalState(), 0, None
         self._tail = self._reader.tail(self._position)
 
     def _apply(self, record: LogRecord) -> None:
