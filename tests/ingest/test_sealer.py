@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from evenkeel.domain.job import SealerSettings
+from evenkeel.domain.job import BadRecordPolicy, SealerSettings
 from evenkeel.domain.journal import Entry, JournalState, Lost, encode, parse
 from evenkeel.errors import DataError, InputError
 from evenkeel.format import arrow
@@ -18,6 +18,7 @@ from evenkeel.ingest.sealer import Sealed, _Identities, build_seal, plan_reopen,
 from evenkeel.ingest.worker import Step
 from evenkeel.kafka.clients.identity import TopicIdentity
 from evenkeel.kafka.clients.reader import LogRecord
+from evenkeel.reasons import Reason
 from tests.support.ingest import DATASET, World, build_settings, write_images
 
 RECORDS = 36
@@ -171,3 +172,15 @@ def test_a_failing_read_is_no_loss(world: World) -> None:
     assert state.plan is not None
     with pytest.raises(ConnectionError):
         verify(state, state.plan, DATASET.uid, base64.b64decode(state.plan.schema), 10**6, read)
+
+
+def test_a_source_of_bad_records_only_is_not_sealed(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "1.png").write_bytes(b"no image")
+    made = World(build_settings(tmp_path, on_bad_record=BadRecordPolicy.QUARANTINE))
+    run = made.start(0)
+    while run.worker.step() is not Step.DONE:
+        pass
+    with pytest.raises(InputError, match="all 1 records") as caught:
+        check(made)
+    assert caught.value.reason is Reason.BAD_RECORD

@@ -64,6 +64,7 @@ def verify(
 
     Raises:
         DataError: a record is in the revision twice, or missing although every slice is complete.
+        InputError: BAD_RECORD: nothing is left, no cache would take and no reader could use it.
     """
     checker = _Checker(plan, dataset, schema, _Identities(plan.objects))
     builder = _ShardBuilder(schema, plan.schema_digest, shard_bytes)
@@ -75,6 +76,9 @@ def verify(
         return tuple(checker.lost)
     rejected = [record.record_id for part in state.slices.values() for record in part.rejected.values()]
     checker.identities.finish(rejected)
+    if not builder.shards:
+        message = f"all {len(rejected)} records of the source were rejected: nothing is left to seal"
+        raise InputError(message, reason=Reason.BAD_RECORD)
     manifest = Manifest(
         schema=plan.schema,
         schema_digest=plan.schema_digest,
