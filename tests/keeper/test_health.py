@@ -4,7 +4,8 @@ import aiohttp
 import pytest
 
 from evenkeel.domain.exchange import ClaimReport, Fault, Report, RoutesReport, TopicReport, VolumeReport
-from evenkeel.keeper.health import HealthServer, Metrics
+from evenkeel.keeper.health import Metrics
+from evenkeel.process.health import HealthServer
 from evenkeel.reasons import Reason
 
 REPORT = Report(
@@ -25,7 +26,7 @@ async def fetch(port: int, path: str) -> tuple[int, str]:
 
 async def test_probes_and_metrics_are_served() -> None:
     metrics = Metrics()
-    server = HealthServer(metrics, healthy=lambda: True, ready=lambda: False)
+    server = HealthServer(metrics.registry, healthy=lambda: True, ready=lambda: False)
     await server.start(0)
     try:
         metrics.show(REPORT)

@@ -10,10 +10,10 @@ from datetime import UTC, datetime
 
 from evenkeel.controller.act import NotLeaderError
 from evenkeel.controller.health import Metrics
-from evenkeel.controller.log import current_object
 from evenkeel.controller.plan import Moment, Plan
 from evenkeel.controller.store import Key, Store
 from evenkeel.errors import EvenkeelError
+from evenkeel.process.logs import current_object
 
 BATCH_SECONDS = 0.05
 """How long a batch gathers: one change rarely comes alone."""

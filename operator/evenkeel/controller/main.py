@@ -13,11 +13,10 @@ from collections.abc import Coroutine
 from typing import Any
 
 from evenkeel import names
-from evenkeel.controller import log as logs
 from evenkeel.controller import triggers
 from evenkeel.controller.act import Pace, Writer
 from evenkeel.controller.gather import Context, build_planners
-from evenkeel.controller.health import HealthServer, Metrics
+from evenkeel.controller.health import Metrics
 from evenkeel.controller.loop import Loop
 from evenkeel.controller.pods import Images
 from evenkeel.controller.settings import Settings, level_number, read_settings
@@ -28,6 +27,8 @@ from evenkeel.errors import EvenkeelError
 from evenkeel.kube.client import Credentials, Kube
 from evenkeel.kube.lease import Lease
 from evenkeel.kube.resources import NAMESPACE
+from evenkeel.process import logs
+from evenkeel.process.health import HealthServer
 
 STALE_SECONDS = 300.0
 """Without a successful relist for so long, while the API server answers, this process is sick."""
@@ -48,7 +49,8 @@ def main(arguments: list[str]) -> int:
     except EvenkeelError as error:
         sys.stderr.write(f"{error}\n")
         return 2
-    logs.configure(level_number(settings.log_level))
+    # kopf says `Handler ... succeeded` at INFO for every event.
+    logs.configure(level_number(settings.log_level), {"kopf.objects": logging.WARNING})
     try:
         asyncio.run(_run(settings))
     except EvenkeelError as error:
@@ -103,7 +105,7 @@ class Operator:
             self._settings.relist_seconds,
             self._settings.absent_seconds,
         )
-        health = HealthServer(self._metrics, self._is_healthy, self._is_ready)
+        health = HealthServer(self._metrics.registry, self._is_healthy, self._is_ready)
         await health.start(self._settings.metrics_port)
         log.info("operator started identity=%s metrics_port=%d", self._settings.identity, health.port)
         supervisor.start()

@@ -12,11 +12,12 @@ from pathlib import Path
 
 from evenkeel import names
 from evenkeel.errors import EvenkeelError
-from evenkeel.keeper import logs
 from evenkeel.keeper.exchange import ConfigMapExchange, Exchange, FileExchange
-from evenkeel.keeper.health import HealthServer, Metrics
+from evenkeel.keeper.health import Metrics
 from evenkeel.keeper.loop import Loop
 from evenkeel.kube.client import Kube
+from evenkeel.process import logs
+from evenkeel.process.health import HealthServer
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +25,9 @@ log = logging.getLogger(__name__)
 def main(arguments: list[str]) -> int:
     """Run until a signal. Exit: 0 stopped, 1 failure, 2 bad arguments."""
     options = _parse(arguments)
-    logs.configure(logging.DEBUG if options.verbose else logging.INFO)
+    # What librdkafka says of dead brokers, many times a second, our faults say once.
+    quieter = {"evenkeel.kafka.librdkafka": logging.CRITICAL + 1}
+    logs.configure(logging.DEBUG if options.verbose else logging.INFO, quieter)
     try:
         asyncio.run(_run(options))
     except EvenkeelError as error:
@@ -67,7 +70,7 @@ async def _run(options: argparse.Namespace) -> None:
     exchange = await _build_exchange(options)
     metrics = Metrics()
     keeper = Loop(exchange, metrics)
-    server = HealthServer(metrics, keeper.healthy, keeper.ready)
+    server = HealthServer(metrics.registry, keeper.healthy, keeper.ready)
     async with contextlib.AsyncExitStack() as stack:
         stack.push_async_callback(exchange.close)
         await server.start(options.metrics_port)

@@ -186,7 +186,9 @@ def _refuse_dataset(
         wanted = {data_topic(dataset), *(spec.name for spec in specs if not spec.name.endswith("-rejected"))}
         gone = sorted(wanted - found.topics.keys())
         if gone:
-            return Reason.DATA_LOST, f"topic {', '.join(gone)} of the sealed dataset {dataset.name} is gone"
+            topics = ", ".join(gone)
+            message = f"topic {topics} of the sealed dataset {dataset.name} is not there, or may not be seen"
+            return Reason.DATA_LOST, message
     if dataset.data_topic is not None and journal not in found.topics:
         if dataset.data_topic not in found.topics:
             if any(one.name == dataset.data_topic and one.create for one in desired.topics):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,9 +55,3 @@ TOKEN_REVIEW = Resource("authentication.k8s.io/v1", "tokenreviews", namespaced=F
 CUSTOM_RESOURCE_DEFINITION = Resource(
     "apiextensions.k8s.io/v1", "customresourcedefinitions", namespaced=False, kind="CustomResourceDefinition"
 )
-
-
-def owner_reference(resource: Resource, owner: Mapping[str, Any]) -> dict[str, Any]:
-    """Owner reference that makes the garbage collector remove the child with `owner`."""
-    meta = owner["metadata"]
-    return {**resource.header(), "name": meta["name"], "uid": meta["uid"], "controller": True}

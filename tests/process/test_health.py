@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import aiohttp
 
-from evenkeel.controller.health import HealthServer, Metrics
+from evenkeel.controller.health import Metrics
+from evenkeel.process.health import HealthServer
 
 
 async def test_answers_and_metrics() -> None:
     metrics, state = Metrics(), {"healthy": True, "ready": False}
-    server = HealthServer(metrics, lambda: state["healthy"], lambda: state["ready"])
+    server = HealthServer(metrics.registry, lambda: state["healthy"], lambda: state["ready"])
     await server.start(0)
     metrics.writes.labels(verb="apply", kind="Job").inc()
     base = f"http://127.0.0.1:{server.port}"

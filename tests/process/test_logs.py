@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 import logging
 
-from evenkeel.controller.log import JsonFormatter, current_object
+from evenkeel.process.logs import JsonFormatter, current_object
 
 
 def test_line_is_json_with_the_object() -> None:

@@ -1,4 +1,4 @@
-"""Logs as one JSON object per line, with the object that is being reconciled."""
+"""Logs as one JSON object per line on standard error."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextvars
 import json
 import logging
 import sys
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 current_object: contextvars.ContextVar[str] = contextvars.ContextVar("current_object", default="")
@@ -30,11 +31,15 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(line, ensure_ascii=False)
 
 
-def configure(level: int) -> None:
-    """Send all logs of this process to standard error as JSON."""
+def configure(level: int, quieter: Mapping[str, int]) -> None:
+    """Send all logs of this process to standard error as JSON.
+
+    Args:
+        level: of all loggers.
+        quieter: levels of libraries' loggers that say too much.
+    """
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter())
     logging.basicConfig(level=level, handlers=[handler], force=True)
-    # kopf says `Handler ... succeeded` at INFO for every event.
-    logging.getLogger("kopf.objects").setLevel(logging.WARNING)
-    logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
+    for name, least in {"aiohttp.access": logging.WARNING, **quieter}.items():
+        logging.getLogger(name).setLevel(least)

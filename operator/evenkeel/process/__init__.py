@@ -1,0 +1,1 @@
+"""What all long-running processes have in common: logs, probes and the metrics port."""
