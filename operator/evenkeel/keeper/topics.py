@@ -196,7 +196,8 @@ def _refuse_dataset(
             return Reason.TOPIC_MISSING, f"topicRef: topic {dataset.data_topic} does not exist"
         if dataset.data_topic not in found.empty:
             message = (
-                f"topicRef: topic {dataset.data_topic} is not known to be empty; its retention would change"
+                f"topicRef: topic {dataset.data_topic} holds records, whose retention would change: name an "
+                "empty one"
             )
             return Reason.CONFLICT, message
     return None
