@@ -98,3 +98,15 @@ def test_a_report_that_cannot_fit_is_cut_until_it_does() -> None:
     found = stored(pack_report(Report(desired_version="v", topics=topics)))
     assert found.topics == topics[:300]
     assert "cut to 300" in found.faults[0].message
+
+
+async def test_files_that_are_no_text_are_passed_over(files: FileExchange, tmp_path: Path) -> None:
+    for name in ("desired.json", "report.json"):
+        (tmp_path / name).write_bytes(b"\xff\xfe")
+    assert await files.read_report() is None
+    changes = files.watch()
+    waiting = asyncio.ensure_future(anext(changes))
+    await asyncio.sleep(0)
+    (tmp_path / "new").write_text(codec.dumps(DESIRED))
+    (tmp_path / "new").replace(tmp_path / "desired.json")
+    assert await asyncio.wait_for(waiting, 5) == DESIRED.sealed()

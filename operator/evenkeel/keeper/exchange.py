@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
 from collections.abc import AsyncIterator
@@ -62,17 +61,23 @@ class FileExchange:
             mark = _mark(self._desired)
             if mark is not None and mark != seen:
                 seen = mark
-                with contextlib.suppress(FileNotFoundError):
-                    found = parse_desired(self._desired.read_text(encoding="utf-8"), str(self._desired))
-                    if found is not None:
-                        yield found
+                found = self._read_desired()
+                if found is not None:
+                    yield found
             await asyncio.sleep(POLL_SECONDS)
+
+    def _read_desired(self) -> Desired | None:
+        try:
+            return parse_desired(self._desired.read_text(encoding="utf-8"), str(self._desired))
+        except (OSError, UnicodeDecodeError) as error:
+            log.error("desired not readable where=%s why=%s", self._desired, error)
+            return None
 
     async def read_report(self) -> Report | None:
         """As Exchange.read_report."""
         try:
             return codec.loads(Report, self._report.read_text(encoding="utf-8"))
-        except (OSError, InputError):
+        except (OSError, UnicodeDecodeError, InputError):
             return None
 
     async def write(self, report: Report) -> None:
