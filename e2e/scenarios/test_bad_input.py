@@ -156,6 +156,8 @@ def told(
         lambda one: newcomer.wait_reason(one.reason, *one.place, SAY_SECONDS), list(mistakes.values())
     )
     yield Told(mistakes, dict(zip(mistakes, said, strict=True)), before)
+    for name in ("wide", "copies"):
+        newcomer.delete(TOPIC, name)  # declared, it would be made again
     kafka.delete_topics(demo.host_bootstrap, ["wide", "copies"])
 
 

@@ -86,7 +86,10 @@ def test_a_whole_namespace_with_a_cluster_that_cannot_be_reached(demo: Demo) -> 
         build_cluster("brief", ["nowhere.kafka.svc.cluster.local:9092"]),
         build_topic("brief", **where, partitions=6, replicationFactor=2, deletionPolicy="Delete"),
         build_dataset("brief", "absent", **where),
+        build_dataset("waiting", "absent"),
     )
+    # Kubernetes waits for pods before it deletes anything else, and the pods of an index wait for others.
+    user.wait_reason("SourceMissing", DATASET, "waiting", 60)
     user.kubectl("wait", "--for=jsonpath={.metadata.finalizers}", f"{TOPIC}/brief", "--timeout=30s")
     demo.cluster.kubectl("delete", "namespace", user.namespace, "--wait", "--timeout=90s", timeout=120)
 
