@@ -316,6 +316,15 @@ def test_seal_of_a_resource_without_status_is_found_again() -> None:
     assert (world.get("TrainingDataset", "digits") or {})["status"]["revision"]["records"] == 7
 
 
+def test_what_was_ingested_stays_said_when_a_new_keeper_reads_no_sealed_journal() -> None:
+    world = ready_world(dataset(), planned_records=100, acknowledged_records=100, seal=SEAL)
+    before = (world.get("TrainingDataset", "digits") or {})["status"]
+    assert before["ingest"]["percent"] == 100
+    world.report(datasets=(DatasetReport(UID, topics_ready=True),))
+    world.run("TrainingDataset", "digits")
+    assert (world.get("TrainingDataset", "digits") or {})["status"]["ingest"] == before["ingest"]
+
+
 def test_what_threatens_a_sealed_dataset_is_said() -> None:
     world = ready_world(dataset(), planned_slices=1, finished_slices=1, seal=SEAL)
     faults = (

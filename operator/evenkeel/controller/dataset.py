@@ -291,7 +291,7 @@ def _routes(given: DatasetInput) -> tuple[Condition, ...]:
 
 
 def _build_status(given: DatasetInput, load: loading.LoadingPlan) -> TrainingDatasetStatus:
-    dataset, found = given.dataset, _reported(given)
+    dataset = given.dataset
     reference = build_reference(dataset, given.data_topic)
     ref = given.choice.ref or dataset.status.cluster_ref
     # A BalancedTopic that was never there says nothing of where the data will be.
@@ -306,13 +306,17 @@ def _build_status(given: DatasetInput, load: loading.LoadingPlan) -> TrainingDat
         cluster_ref=ref,
         topics=topics if known else None,
         seed=seed_of(dataset) if ref is not None else None,
-        ingest=_ingest_status(found) if found is not None and found.topics_ready else dataset.status.ingest,
+        ingest=_ingest_status(given),
         revision=_revision(given),
         preload=None if dataset.spec.preload.mode is PreloadMode.DISABLED else load.status,
     )
 
 
-def _ingest_status(found: DatasetReport) -> IngestStatus:
+def _ingest_status(given: DatasetInput) -> IngestStatus | None:
+    """As reported; what was known stays where a keeper that started anew has not read, or need not read, it."""
+    found, present = _reported(given), given.dataset.status.ingest
+    if found is None or not found.topics_ready or (found.planned_records is None and present is not None):
+        return present
     planned = found.planned_records
     seen = found.acknowledged_records + found.rejected_records
     return IngestStatus(
