@@ -14,6 +14,7 @@ from evenkeel.errors import FencedError
 from evenkeel.kafka.clients.config import client_config
 from evenkeel.kafka.clients.probe import probe
 from evenkeel.keeper.assembly import Inflow, assemble
+from evenkeel.keeper.backlog import Backlog, topic_bytes
 from evenkeel.keeper.claim import Claim
 from evenkeel.keeper.collector import gather
 from evenkeel.keeper.faults import FaultBook, Recent, measurement_faults
@@ -71,6 +72,7 @@ class Cycle:
         self.report = before
         self._growth = Growth()
         self._journals = Journals(monotonic)
+        self._backlog = Backlog()
         self._measurement: Measurement | None = None
         self._plan: RoutesPlan | None = None
         self._moves: MovesReport | None = None
@@ -160,7 +162,10 @@ class Cycle:
         ingests = self._journals.ingests(desired.datasets)
         return Inflow(
             routed=frozenset(routed_topics(desired, measurement.topics)),
-            ingests={topic: ingest.remaining_bytes for topic, ingest in ingests.items()},
+            ingests={
+                topic: self._backlog.remaining(topic, ingest, topic_bytes(measurement, topic))
+                for topic, ingest in ingests.items()
+            },
         )
 
     def _act(self, desired: Desired) -> None:
