@@ -30,6 +30,7 @@ class FakeKube:
         self.absent = absent
         self.calls: list[str] = []
         self.failures = 0
+        self.caches_answer = True
 
     async def list(self, resource: Resource, **options: Any) -> list[dict[str, Any]]:
         if resource.kind in self.absent:
@@ -59,7 +60,11 @@ class FakeKube:
         self.calls.append(f"patch {resource.kind} {name}")
         item = self._find(resource, name, namespace)
         assert item is not None
-        if "spec" in body:
+        if resource is resources.NODE_CACHE:
+            item["spec"].update(body["spec"])
+            if self.caches_answer:
+                item["status"] = {"revisions": []}
+        elif "spec" in body:
             item["spec"]["replicas"] = body["spec"]["replicas"]
             if item["spec"]["replicas"] == 0:
                 self._end_pods(resource, name)
@@ -173,6 +178,29 @@ async def test_the_operator_stops_before_anything_goes_and_nodes_are_last() -> N
     assert kube.calls[0] == "patch Deployment evenkeel-operator"
     assert kube.calls[1] == "delete NodeCache node-1"
     assert kube.calls[-2:] == ["patch Node node-1", "delete Lease evenkeel-operator"]
+
+
+def holding_cache() -> dict[str, Any]:
+    held = {"revisions": [{"state": "Warm"}]}
+    return build("NodeCache", "node-1", spec={"wanted": [{"digest": "d"}]}, status=held)
+
+
+async def test_a_cache_is_emptied_before_its_object_goes() -> None:
+    kube = FakeKube(*(item for item in installed() if item["kind"] != "NodeCache"), holding_cache())
+    await uninstall.uninstall(kube, OPERATOR, Deadline(5.0))  # type: ignore[arg-type]
+    assert kube.calls[1:3] == ["patch NodeCache node-1", "delete NodeCache node-1"]
+
+
+async def test_a_cache_that_never_answers_holds_up_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(uninstall, "EMPTYING_SECONDS", 0.01)
+    kube = FakeKube(*(item for item in installed() if item["kind"] != "NodeCache"), holding_cache())
+    kube.caches_answer = False
+    await uninstall.uninstall(kube, OPERATOR, Deadline(5.0))  # type: ignore[arg-type]
+    assert "delete NodeCache node-1" in kube.calls
+    told = capsys.readouterr()
+    assert "keeps its copies" in told.out + told.err
 
 
 async def test_nothing_is_touched_while_a_pod_mounts_a_dataset() -> None:

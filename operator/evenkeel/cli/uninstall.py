@@ -35,6 +35,8 @@ MADE = (
 FINISHED = ("Succeeded", "Failed")
 NAMED_AT_MOST = 5
 POLL_SECONDS = 0.5
+EMPTYING_SECONDS = 60.0
+"""How long caches may take to empty their disks; one whose node is down never answers."""
 RETRY_SECONDS = 1.0
 REFUSED = 3
 
@@ -91,6 +93,10 @@ class Deadline:
         self._clock = clock
         self._until = clock() + seconds
 
+    def within(self, seconds: float) -> Deadline:
+        """The earlier of this deadline and `seconds` from now."""
+        return Deadline(min(seconds, self._until - self._clock()), self._clock)
+
     async def until(self, done: Callable[[], Awaitable[str]]) -> None:
         """Ask again and again until `done` answers with nothing; what it answers is what is still waited for.
 
@@ -132,6 +138,10 @@ async def uninstall(kube: Kube, operator: Operator, deadline: Deadline) -> None:
         await deadline.retry(lambda: _scale(kube, operator, replicas))
         raise
     # The caches first: they empty their disks as soon as nothing is wanted of them, while they still run.
+    try:
+        await deadline.within(EMPTYING_SECONDS).until(lambda: _empty_caches(kube))
+    except TimeoutError as error:
+        _say(f"{error}; a node that is down keeps its copies")
     await deadline.until(lambda: _remove_all(kube, resources.NODE_CACHE, ""))
     for resource in MADE:
         await deadline.until(lambda resource=resource: _remove_all(kube, resource, MANAGED))  # type: ignore[misc]
@@ -182,6 +192,16 @@ async def _describe_pods(kube: Kube, selector: str, namespace: str | None = None
     pods = await kube.list(resources.POD, namespace=namespace, label_selector=selector)
     alive = [pod for pod in pods if (pod.get("status") or {}).get("phase") not in FINISHED]
     return ", ".join(f"pod {pod['metadata']['namespace']}/{pod['metadata']['name']}" for pod in alive)
+
+
+async def _empty_caches(kube: Kube) -> str:
+    """Want nothing of any cache -> caches that still report copies."""
+    found = await _list_if_installed(kube, resources.NODE_CACHE)
+    for item in found:
+        if item.get("spec", {}).get("wanted"):
+            await kube.patch_merge(resources.NODE_CACHE, item["metadata"]["name"], {"spec": {"wanted": []}})
+    holding = [item for item in found if item.get("status", {}).get("revisions")]
+    return ", ".join(_describe(item) for item in holding[:NAMED_AT_MOST])
 
 
 async def _remove_all(kube: Kube, resource: Resource, selector: str) -> str:
