@@ -34,8 +34,11 @@ class Backlog:
         return ingest.remaining_bytes - min(ingest.remaining_bytes, max(0, beyond - base))
 
 
-def topic_bytes(measurement: Measurement, topic: str) -> int | None:
-    """Bytes of a topic before replication; None where a broker is silent."""
+def topic_bytes(measurement: Measurement) -> dict[str, int] | None:
+    """Bytes of every topic before replication; None where a broker is silent."""
     if not all(isinstance(answer, tuple) for answer in measurement.dirs.values()):
         return None
-    return sum(size for (name, _), size in leader_bytes(measurement).items() if name == topic)
+    found = dict.fromkeys(measurement.topics, 0)
+    for (topic, _), size in leader_bytes(measurement).items():
+        found[topic] += size
+    return found

@@ -160,10 +160,11 @@ class Cycle:
 
     def _inflow(self, desired: Desired, measurement: Measurement) -> Inflow:
         ingests = self._journals.ingests(desired.datasets)
+        sizes = topic_bytes(measurement)
         return Inflow(
             routed=frozenset(routed_topics(desired, measurement.topics)),
             ingests={
-                topic: self._backlog.remaining(topic, ingest, topic_bytes(measurement, topic))
+                topic: self._backlog.remaining(topic, ingest, None if sizes is None else sizes.get(topic, 0))
                 for topic, ingest in ingests.items()
             },
         )
