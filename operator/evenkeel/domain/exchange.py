@@ -68,6 +68,8 @@ class Score:
     name: str
     weight: int = 100
     """Percent; 0 switches it off."""
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    """Of this score, as text; which there are is the score's business."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +186,18 @@ class VolumeReport:
     total_bytes: int | None
     used_bytes: int | None
     node: str | None = None
+    full_in_days: int | None = None
+    """Whole days until it is full if inflow and retention go on as now; None: never within a year, or unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreReport:
+    """One score of a topic."""
+
+    name: str
+    reason: Reason
+    """ROUTED: it counted; any other says why it was dropped for the cycle."""
+    message: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +213,12 @@ class RoutesReport:
     optimal_max_fill_permille: int | None = None
     uncapped_max_fill_permille: int | None = None
     uniform_max_fill_permille: int | None = None
+    binding_caps: tuple[str, ...] = ()
+    """Caps that keep the fullest volume higher than it need be, such as `leader share of broker 3`."""
+    steered_percent: int | None = None
+    """Share of the topic's inflow that routers steer, in steps of 5; None: not known."""
+    scores: tuple[ScoreReport, ...] = ()
+    """The scores asked for, and which of them did not count in the newest cycle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +231,8 @@ class TopicReport:
     partitions: int | None = None
     replication_factor: int | None = None
     routes: RoutesReport | None = None
+    drift: tuple[str, ...] = ()
+    """Declared settings that Kafka holds otherwise and that could not be or are not to be changed, as sentences."""
 
 
 @dataclass(frozen=True, slots=True)

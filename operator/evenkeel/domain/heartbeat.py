@@ -28,6 +28,19 @@ class TopicHeartbeat:
     owner_epoch: int = 0
     epoch: int = 0
     """Of the table in force; 0: none."""
+    wire_bytes: int | None = None
+    """Of `bytes`, what they took on the wire (compressed, before replication); None: not known.
+    Divided by `bytes` it is the on-disk ratio of this producer."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerHeartbeat:
+    """How one broker answered one router lately."""
+
+    round_trip_ms: float
+    """Mean round trip of Produce requests over about the last 10 s, milliseconds."""
+    requests: int
+    """How many were seen in that time: the weight of the mean."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,4 +50,5 @@ class RouterHeartbeat:
     router: str
     """Unique per process and Producer."""
     topics: Mapping[str, TopicHeartbeat] = field(default_factory=dict)
+    brokers: Mapping[int, BrokerHeartbeat] = field(default_factory=dict)
     schema_version: int = 1

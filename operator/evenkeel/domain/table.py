@@ -35,7 +35,11 @@ class RouteTable:
     stop: tuple[int, ...] = ()
     """Partitions of which a replica's volume is above maxFillPercent."""
     budget_bytes: int | None = None
-    """What may be written, before replication, before some volume passes its predicted level by 1 % of capacity."""
+    """What all routers together may write, in bytes as routers count them (values, before compression and
+    replication), before some volume passes its predicted level by 1 % of capacity."""
+    bytes_per_second: int | None = None
+    """What all routers together wrote when the table was made, counted as `budget_bytes`. A router that writes
+    a share of it has that share of the budget. None: not known, every router has the whole budget."""
     valid_ms: int = 600_000
     """Time after `taken_at_ms` until which the weights hold as they are."""
     plan_offset: int | None = None
@@ -48,7 +52,7 @@ class RouteTable:
         Raises:
             InputError: wrong partition set, a weight out of bounds, or a sum that is not one.
         """
-        for name in ("taken_at_ms", "valid_ms", "budget_bytes"):
+        for name in ("taken_at_ms", "valid_ms", "budget_bytes", "bytes_per_second"):
             value = getattr(self, name)
             if value is not None and not 0 <= value <= LARGEST:
                 self._refuse(f"{name} = {value!r:.40}, limits 0 and {LARGEST}")

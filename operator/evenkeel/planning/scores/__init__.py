@@ -1,0 +1,1 @@
+"""Scores: costs of partitions beside the fill of their disks (design section 5, point 3)."""
