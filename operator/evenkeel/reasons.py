@@ -82,6 +82,11 @@ class Reason(StrEnum):
     CAPS_RELAXED = "CapsRelaxed"
     ROUTES_LATE = "RoutesLate"
     SNAPSHOT_INCOMPLETE = "SnapshotIncomplete"
+    NO_SCORES = "NoScores"
+    SCORE_UNKNOWN = "ScoreUnknown"
+    SCORE_FAILED = "ScoreFailed"
+    SCORE_TIMED_OUT = "ScoreTimedOut"
+    SCORE_INVALID = "ScoreInvalid"
     # Moves
     MOVES_PLANNED = "MovesPlanned"
     BELOW_THRESHOLD = "BelowThreshold"

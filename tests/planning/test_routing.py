@@ -212,7 +212,8 @@ def test_refusals_have_a_typed_reason(change: dict[str, object], reason: Reason)
 @pytest.mark.parametrize(
     ("score", "reason"),
     [
-        (Score("Moon"), Reason.INVALID_SPEC),
+        (Score("Moon"), Reason.NO_SCORES),
+        (Score("Moon", -1), Reason.INVALID_SPEC),
         (Score("Storage", -1), Reason.INVALID_SPEC),
         (Score("Storage", 0), Reason.DISABLED),
     ],
@@ -220,6 +221,80 @@ def test_refusals_have_a_typed_reason(change: dict[str, object], reason: Reason)
 def test_scores_that_cannot_be_used(score: Score, reason: Reason) -> None:
     plan = plan_routes(level_cluster(), {"t": TopicRouting(scores=(score,))}, Policy())
     assert plan.topics["t"].reason is reason
+
+
+def test_a_score_that_gave_no_costs_does_not_keep_storage_from_routing() -> None:
+    routing = TopicRouting(scores=(Score("Storage"), Score("Moon")))
+    plan = plan_routes(level_cluster(), {"t": routing}, Policy())
+    assert plan.topics["t"].weights == route(level_cluster()).weights
+
+
+@pytest.mark.parametrize("storage", [0, 100, 400])
+def test_costs_change_weights_by_their_exponent_where_disks_are_level(storage: int) -> None:
+    costs = {i: 1.5 if i % 2 else 0.0 for i in range(12)}
+    routing = TopicRouting(scores=(Score("Storage", storage), Score("Own")))
+    # Little is written, so that neither fill nor ceiling moves; half of the partitions are dearer.
+    snapshot = replace(level_cluster(), partitions=partitions_of("t", RING))
+    plan = plan_routes(snapshot, {"t": routing}, Policy(slack_percent=50), {"t": costs})
+    weights = np.array(plan.topics["t"].weights)
+    ratio = weights[0::2].sum() / weights[1::2].sum()
+    assert ratio == pytest.approx(np.exp(1.5), rel=0.3 if storage else 0.02)
+    assert ratio > 1.5
+
+
+def test_equal_costs_change_nothing() -> None:
+    costs = dict.fromkeys(range(24), 7.0)
+    plan = plan_routes(demo_snapshot(), {"clipart": TopicRouting()}, Policy(), {"clipart": costs})
+    assert plan.topics["clipart"].weights == route(demo_snapshot(), "clipart").weights
+
+
+@pytest.mark.parametrize("storage", [0, 1, 100])
+@pytest.mark.parametrize(
+    "shape", SHAPES[:20], ids=lambda shape: f"{shape.brokers}x{shape.partitions}-{shape.seed}"
+)
+def test_no_costs_break_the_ceiling_or_a_cap(shape: Shape, storage: int) -> None:
+    snapshot = generate_snapshot(shape)
+    topics = [incoming.topic for incoming in snapshot.incoming]
+    random = np.random.default_rng(shape.seed)
+    costs = {
+        topic: {p.partition: float(random.uniform(-40, 40)) for p in snapshot.partitions if p.topic == topic}
+        for topic in topics
+    }
+    routing = TopicRouting(scores=(Score("Storage", storage), Score("Own")))
+    plan = plan_routes(snapshot, dict.fromkeys(topics, routing), Policy(), costs).topics
+    yardstick = Yardstick(snapshot, {topic: float(plan[topic].steerable_bytes or 0) for topic in topics})
+    assert yardstick.fill({topic: plan[topic].weights for topic in topics}) <= yardstick.optimum() + 0.0051
+    for topic in topics:
+        assert yardstick.worst_cap(topic, plan[topic].weights) <= 1.002
+
+
+@pytest.mark.parametrize(
+    ("costs", "said"),
+    [
+        ({0: float("nan")}, "cost of partition 0 must be a number, not nan"),
+        ({0: 1.0}, "cost of partition 1 must be a number, not None"),
+    ],
+)
+def test_costs_that_are_not_whole_are_refused(costs: dict[int, float], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        plan_routes(level_cluster(), {"t": TopicRouting()}, Policy(), {"t": costs})
+
+
+def test_a_lower_beta_spreads_more() -> None:
+    sharp = route(demo_snapshot(), "clipart").weights
+    plan = plan_routes(
+        demo_snapshot(),
+        {"clipart": TopicRouting()},
+        Policy(slack_percent=10),
+        betas={"clipart": 20.0},
+    )
+    soft = plan.topics["clipart"].weights
+    assert max(soft) < max(sharp)
+
+
+def test_a_beta_that_is_no_number_is_refused() -> None:
+    with pytest.raises(InputError, match="topic t: beta must be a finite number above 0, not 0"):
+        plan_routes(level_cluster(), {"t": TopicRouting()}, Policy(), betas={"t": 0})
 
 
 def test_a_refused_topic_does_not_hinder_the_others() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -10,22 +11,34 @@ from scipy import sparse
 
 from evenkeel.domain.exchange import Policy, TopicRouting
 from evenkeel.domain.snapshot import ClusterSnapshot, Partition
+from evenkeel.errors import InputError
 from evenkeel.names import INTERNAL_PREFIX
 from evenkeel.planning.program import LEADER_FACTOR, Columns, least_relaxation
-from evenkeel.planning.space import Space, unplaced
+from evenkeel.planning.space import Floats, Space, unplaced
 from evenkeel.reasons import Reason
 
 BETA = 500.0
 """Sharpness of the weights: 1 % of fill changes a weight by exp(5). Tried: facts, routing."""
+LEAST_BETA = 0.5
+"""Sharpness where Storage counts nothing: 10 % of fill change a weight by 5 %. Not 0, for the prices that
+keep volumes below the ceiling and brokers within their caps are measured in it, and would have no bound."""
+STORAGE = "Storage"
+"""The score that is no cost: its weight scales beta."""
 RELAXATION_SLACK = 1e-6
 
 Refusal = tuple[Reason, str]
 
 
 def refuse_topic(
-    topic: str, snapshot: ClusterSnapshot, space: Space, routing: TopicRouting, partitions: list[Partition]
+    topic: str,
+    snapshot: ClusterSnapshot,
+    space: Space,
+    routing: TopicRouting,
+    partitions: list[Partition],
+    *,
+    costed: bool = False,
 ) -> Refusal | None:
-    """Why a topic cannot be routed, or None."""
+    """Why a topic cannot be routed, or None. `costed`: a score other than Storage gave its costs."""
     if not partitions:
         return Reason.TOPIC_MISSING, f"topic {topic} is not in the snapshot"
     numbers = sorted(partition.partition for partition in partitions)
@@ -33,7 +46,7 @@ def refuse_topic(
         return Reason.SNAPSHOT_INCOMPLETE, f"topic {topic}: partitions 0 to {numbers[-1]} are not all known"
     return (
         _refuse_kind(topic, snapshot)
-        or _refuse_scores(topic, routing)
+        or _refuse_scores(topic, routing, costed=costed)
         or _refuse_sizes(topic, space, partitions)
         or _refuse_inflow(topic, snapshot)
         or _refuse_places(topic, snapshot, space, partitions)
@@ -49,14 +62,18 @@ def _refuse_kind(topic: str, snapshot: ClusterSnapshot) -> Refusal | None:
     return None
 
 
-def _refuse_scores(topic: str, routing: TopicRouting) -> Refusal | None:
+def _refuse_scores(topic: str, routing: TopicRouting, *, costed: bool) -> Refusal | None:
     for score in routing.scores:
-        if score.name != "Storage":
-            return Reason.INVALID_SPEC, f"topic {topic}: score {score.name} is unknown; known is Storage"
         if score.weight < 0:
-            return Reason.INVALID_SPEC, f"topic {topic}: weight {score.weight} of score Storage is below 0"
-    if storage_weight(routing) == 0:
+            return (
+                Reason.INVALID_SPEC,
+                f"topic {topic}: weight {score.weight} of score {score.name} is below 0",
+            )
+    asked = [score.name for score in routing.scores if score.weight > 0]
+    if not asked:
         return Reason.DISABLED, f"topic {topic}: no score has a weight above 0"
+    if storage_weight(routing) == 0 and not costed:
+        return Reason.NO_SCORES, f"topic {topic}: none of its scores can be used: {', '.join(asked)}"
     return None
 
 
@@ -106,7 +123,7 @@ def has_leader(partition: Partition) -> bool:
 
 def storage_weight(routing: TopicRouting) -> float:
     """Weight of the Storage score, 1.0 for 100 percent."""
-    return sum(score.weight for score in routing.scores) / 100
+    return sum(score.weight for score in routing.scores if score.name == STORAGE) / 100
 
 
 def stopped(space: Space, partitions: Iterable[Partition], policy: Policy) -> tuple[int, ...]:
@@ -130,10 +147,18 @@ def build_columns(
     stop: tuple[int, ...],
     routing: TopicRouting,
     steerable: float,
+    costs: Mapping[int, float] | None = None,
+    beta: float = BETA,
 ) -> Columns:
     """Columns of one topic; caps are relaxed by the smallest common factor where they are impossible.
 
     Stopped partitions are open only where no other has a leader.
+
+    `costs` are k_p by partition, weighted and added up (empty or None: all equal); `beta` is the sharpness
+    towards fills before the Storage score's weight scales it.
+
+    Raises:
+        InputError: a partition has no cost, or one that is not finite, or beta is not above 0.
     """
     led = sorted((p for p in partitions if has_leader(p)), key=lambda p: p.partition)
     usable = [partition for partition in led if partition.partition not in set(stop)] or led
@@ -147,12 +172,33 @@ def build_columns(
         limits=limits,
         cap_names=names,
         steerable=steerable,
-        beta=BETA * storage_weight(routing),
+        beta=_check_beta(topic, beta, storage_weight(routing)),
+        costs=_build_costs(topic, usable, costs),
     )
     factor = least_relaxation(columns)
     if factor <= 1.0 + RELAXATION_SLACK:
         return columns
     return replace(columns, limits=limits * factor * (1 + RELAXATION_SLACK), relaxed=factor)
+
+
+def _check_beta(topic: str, beta: float, weight: float) -> float:
+    if not (math.isfinite(beta) and beta > 0):
+        raise InputError(f"topic {topic}: beta must be a finite number above 0, not {beta}")
+    return max(LEAST_BETA, beta * weight)
+
+
+def _build_costs(topic: str, partitions: list[Partition], costs: Mapping[int, float] | None) -> Floats:
+    """k_p per column, its least 0: a cost that is equal everywhere changes nothing."""
+    if not costs:
+        return np.zeros(len(partitions))
+    for partition in partitions:
+        cost = costs.get(partition.partition)
+        if cost is None or not math.isfinite(cost):
+            raise InputError(
+                f"topic {topic}: cost of partition {partition.partition} must be a number, not {cost}"
+            )
+    found = np.array([costs[partition.partition] for partition in partitions], dtype=np.float64)
+    return np.asarray(found - found.min())
 
 
 def _on_volume(space: Space, partitions: list[Partition]) -> sparse.csr_matrix:

@@ -40,6 +40,9 @@ class Columns:
     steerable: float
     """W_t in bytes."""
     beta: float
+    """Sharpness towards fills."""
+    costs: Floats
+    """k_p of the scores, no unit: k = 5 weighs as much as 1 % of fill at beta 500."""
     relaxed: float = 1.0
     """By which factor the caps had to be raised to be possible at all."""
 

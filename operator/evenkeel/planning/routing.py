@@ -9,7 +9,7 @@ import numpy as np
 
 from evenkeel.domain.exchange import Policy, TopicRouting
 from evenkeel.domain.snapshot import ClusterSnapshot, Partition
-from evenkeel.planning.eligible import Refusal, build_columns, has_leader, refuse_topic, stopped
+from evenkeel.planning.eligible import BETA, Refusal, build_columns, has_leader, refuse_topic, stopped
 from evenkeel.planning.inflow import apply_floor, base_bytes, expected_bytes, gather_inflow
 from evenkeel.planning.program import Columns, Program, solve_optimum
 from evenkeel.planning.space import Floats, Space, build_space
@@ -67,13 +67,40 @@ class _Fills:
     uniform: float
 
 
-def plan_routes(snapshot: ClusterSnapshot, topics: Mapping[str, TopicRouting], policy: Policy) -> RoutesPlan:
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """What is asked for: the arguments of `plan_routes` that all topics share."""
+
+    snapshot: ClusterSnapshot
+    space: Space
+    partitions: Mapping[str, list[Partition]]
+    policy: Policy
+    costs: Mapping[str, Mapping[int, float]]
+    betas: Mapping[str, float]
+
+
+def plan_routes(
+    snapshot: ClusterSnapshot,
+    topics: Mapping[str, TopicRouting],
+    policy: Policy,
+    costs: Mapping[str, Mapping[int, float]] | None = None,
+    *,
+    betas: Mapping[str, float] | None = None,
+) -> RoutesPlan:
     """Weights for all `topics` together, from one snapshot.
 
+    Args:
+        snapshot: what was measured.
+        topics: topics to route, with their scores.
+        policy: slack and limits.
+        costs: topic -> partition -> k, the weighted sum of its scores other than Storage. A topic is in it
+            when at least one such score counted; an empty mapping says nothing of any partition.
+        betas: topic -> sharpness towards fills, before the Storage score's weight; absent: 500.
+
     Raises:
-        InputError: the snapshot holds an impossible value.
+        InputError: the snapshot, a cost or a beta holds an impossible value.
     """
-    space = build_space(snapshot)
+    space, costs = build_space(snapshot), costs or {}
     partitions: dict[str, list[Partition]] = {topic: [] for topic in topics}
     for partition in snapshot.partitions:
         if partition.topic in partitions:
@@ -81,12 +108,14 @@ def plan_routes(snapshot: ClusterSnapshot, topics: Mapping[str, TopicRouting], p
     refusals = {
         topic: refusal
         for topic, routing in topics.items()
-        if (refusal := refuse_topic(topic, snapshot, space, routing, partitions[topic]))
+        if (
+            refusal := refuse_topic(topic, snapshot, space, routing, partitions[topic], costed=topic in costs)
+        )
     }
     routed = {topic: routing for topic, routing in topics.items() if topic not in refusals}
     result = {topic: _refused(topic, refusal) for topic, refusal in refusals.items()}
     if routed:
-        result |= _plan(snapshot, space, routed, partitions, policy)
+        result |= _plan(_Request(snapshot, space, partitions, policy, costs, betas or {}), routed)
     return RoutesPlan(topics={topic: result[topic] for topic in topics}, taken_at_ms=snapshot.taken_at_ms)
 
 
@@ -94,50 +123,52 @@ def _refused(topic: str, refusal: Refusal) -> TopicRoutes:
     return TopicRoutes(topic=topic, active=False, reason=refusal[0], message=refusal[1])
 
 
-def _plan(
-    snapshot: ClusterSnapshot,
-    space: Space,
-    routed: Mapping[str, TopicRouting],
-    partitions: Mapping[str, list[Partition]],
-    policy: Policy,
-) -> dict[str, TopicRoutes]:
+def _plan(request: _Request, routed: Mapping[str, TopicRouting]) -> dict[str, TopicRoutes]:
     """Topics whose bytes are expected first; those that the floor raises come after, upon them.
 
     The floor is what weights of little or no inflow are made for, not bytes that will come: taken for real,
     an idle topic would seem to level the disks by itself and keep a running ingest from doing it.
     """
-    inflow = gather_inflow(snapshot, routed)
-    base, names = base_bytes(snapshot, space, inflow), tuple(routed)
+    space = request.space
+    inflow = gather_inflow(request.snapshot, routed)
+    base, names = base_bytes(request.snapshot, space, inflow), tuple(routed)
     expected = expected_bytes(inflow, names, space.capacity)
     raised = apply_floor(inflow, names, base, space.capacity)
     late = [topic for topic in names if raised[topic] > expected[topic]]
     if not late or len(late) == len(names):
-        return _plan_together(snapshot, space, routed, partitions, policy, base, raised, late)[0]
-    first, load = _plan_together(snapshot, space, routed, partitions, policy, base, expected, late)
+        return _plan_together(request, routed, base, raised, late)[0]
+    first, load = _plan_together(request, routed, base, expected, late)
     first = {topic: routes for topic, routes in first.items() if topic not in late}
     rest = {topic: routed[topic] for topic in late}
-    return first | _plan_together(snapshot, space, rest, partitions, policy, load, raised, late)[0]
+    return first | _plan_together(request, rest, load, raised, late)[0]
 
 
 def _plan_together(
-    snapshot: ClusterSnapshot,
-    space: Space,
+    request: _Request,
     routed: Mapping[str, TopicRouting],
-    partitions: Mapping[str, list[Partition]],
-    policy: Policy,
     base: Floats,
     steerable: Mapping[str, float],
     late: Collection[str],
 ) -> tuple[dict[str, TopicRoutes], Floats]:
     """One program for all of `routed` -> their routes, and the volumes' bytes with those not in `late`."""
-    stops = {topic: stopped(space, partitions[topic], policy) for topic in routed}
+    stops = {topic: stopped(request.space, request.partitions[topic], request.policy) for topic in routed}
     columns = tuple(
-        build_columns(topic, snapshot, space, partitions[topic], stops[topic], routing, steerable[topic])
+        build_columns(
+            topic,
+            request.snapshot,
+            request.space,
+            request.partitions[topic],
+            stops[topic],
+            routing,
+            steerable[topic],
+            request.costs.get(topic),
+            request.betas.get(topic, BETA),
+        )
         for topic, routing in routed.items()
     )
-    program = Program(capacity=space.capacity, base=base, columns=columns)
-    shares, fills = _solve(program, policy.slack_percent / 100)
-    uniform = _uniform_fill(program, space, partitions)
+    program = Program(capacity=request.space.capacity, base=base, columns=columns)
+    shares, fills = _solve(program, request.policy.slack_percent / 100)
+    uniform = _uniform_fill(program, request.space, request.partitions)
     found = _Fills(fills[0], fills[1], fills[2], uniform)
     routes, load = {}, base.copy()
     for topic, share in zip(columns, shares, strict=True):

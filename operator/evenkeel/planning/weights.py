@@ -1,9 +1,10 @@
 """Smooth weights: one convex program that levels every volume and not just the fullest (design section 5).
 
-minimise 1/2 sum c_v f_v^2 + sum_t (w_t/beta_t) sum_p y_tp log y_tp, with f_v <= T, the caps and the bounds.
+minimise 1/2 sum c_v f_v^2 + sum_t (w_t/beta_t) sum_p y_tp (log y_tp + k_tp), with f_v <= T, the caps and the
+bounds.
 Its dual has one price per volume and one per cap, is concave and smooth: L-BFGS-B. The bounds of a
 partition's share are inside, by bisection on the normaliser; clipping afterwards would break f_v <= T.
-Scores other than Storage would enter as costs k_tp beside the prices.
+Costs k_tp of the scores stand beside the prices: y_tp is proportional to exp(-k_tp - beta_t x prices).
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ def _dual(
 
 def _shares(topic: Columns, prices: Floats, cap_prices: Floats) -> tuple[Floats, Floats]:
     """Shares that are best at these prices, and the costs they answer to."""
-    cost = topic.beta * (topic.on_volume.T @ prices + topic.caps.T @ cap_prices)
+    cost = topic.costs + topic.beta * (topic.on_volume.T @ prices + topic.caps.T @ cap_prices)
     attraction = np.exp(cost.min() - cost)  # shifted, since exp overflows otherwise
     return spread(attraction, topic.lowest, topic.highest), cost
 
