@@ -132,6 +132,15 @@ def test_a_topic_that_is_not_routed_says_why() -> None:
     assert not routes.active
 
 
+def test_drift_of_a_topic_and_the_brokers_hosts_are_told() -> None:
+    known = dataclasses.replace(
+        snapshot(), brokers=(dataclasses.replace(broker(1, 9, 0), host="kafka-1.kafka"),)
+    )
+    report = build_report(DESIRED, facts(snapshot=known, drift={"t": ("config: x",), "other": ("y",)}), None)
+    assert report.topics[0].drift == ("config: x",)
+    assert report.hosts == {1: "kafka-1.kafka"}
+
+
 def test_a_missing_topic_is_told() -> None:
     assert not build_report(DESIRED, facts(topics={}), None).topics[0].exists
 

@@ -232,7 +232,8 @@ class TopicReport:
     replication_factor: int | None = None
     routes: RoutesReport | None = None
     drift: tuple[str, ...] = ()
-    """Declared settings that Kafka holds otherwise and that could not be or are not to be changed, as sentences."""
+    """What differs from what is declared and why it stays so, then what somebody else changed and was set back
+    within ten minutes, as sentences."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,6 +295,8 @@ class Report:
     """A snapshot younger than three intervals is at hand."""
     cluster_id: str | None = None
     brokers: int | None = None
+    hosts: Mapping[int, str] = field(default_factory=dict)
+    """broker -> host that it advertises: by it the operator finds the pod."""
     volumes: tuple[VolumeReport, ...] = ()
     deviation_permille: int | None = None
     max_fill_permille: int | None = None

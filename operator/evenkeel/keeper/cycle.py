@@ -17,6 +17,7 @@ from evenkeel.keeper.assembly import Inflow, assemble
 from evenkeel.keeper.backlog import Backlog, topic_bytes
 from evenkeel.keeper.claim import Claim
 from evenkeel.keeper.collector import gather
+from evenkeel.keeper.drift import DriftBook
 from evenkeel.keeper.faults import FaultBook, Recent, measurement_faults
 from evenkeel.keeper.growth import Growth
 from evenkeel.keeper.journals import Journals
@@ -77,6 +78,7 @@ class Cycle:
         self._plan: RoutesPlan | None = None
         self._moves: MovesReport | None = None
         self._repaired = Recent(monotonic)
+        self._drift = DriftBook(monotonic)
         self._recovered = False
         self._healthy = False
         self._released = False
@@ -127,6 +129,7 @@ class Cycle:
             self._journals.close()
             self.faults.clear()
             self._growth, self._recovered, self._measurement = Growth(), False, None
+            self._drift = DriftBook(self._monotonic)
             self.snapshot = self.measured_at = self._plan = self._moves = self._claim_report = None
         self._connection, self._healthy = connection, False
 
@@ -221,15 +224,18 @@ class Cycle:
         self._measure(desired)
 
     def _keep_topics(self, desired: Desired, done: list[int]) -> list[Fault]:
-        plan = plan_topics(desired, self._found())
+        found = self._found()
+        plan = self._drift.review(plan_topics(desired, found), desired, found)
         refusal = self._refuse_changes(desired)
         if refusal is not None:
+            self._drift.refuse(plan.actions, refusal[1])
             return [*plan.faults, *(build_refused(action, *refusal) for action in plan.actions)]
         if plan.actions:
             # Kafka fences writes of a keeper that was replaced, but not its administration.
             self._confirm_claim()
         outcome = apply_actions(desired.connection, plan.actions)
-        done.append(outcome.done)
+        self._drift.note(outcome)
+        done.append(len(outcome.applied))
         self._repaired.note([fault for fault in plan.faults if fault.reason is Reason.RETENTION_UNSAFE])
         return [*plan.faults, *outcome.faults]
 
@@ -320,6 +326,7 @@ class Cycle:
                 if (state := self._journals.state(dataset.uid)) is not None
             },
             moves=self._moves,
+            drift=self._drift.told(),
             faults=self._all_faults(desired, measured=measured),
         )
         self.report = build_report(desired, facts, self.report)

@@ -49,6 +49,8 @@ class Facts:
     journals: Mapping[str, JournalState] = field(default_factory=dict)
     """By dataset UID, only those that were read whole."""
     moves: MovesReport | None = None
+    drift: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """topic -> what of it is not, or was not, as declared."""
     faults: tuple[Fault, ...] = ()
 
 
@@ -61,6 +63,7 @@ def build_report(desired: Desired, facts: Facts, before: Report | None) -> Repor
         measured=facts.measured,
         cluster_id=last.cluster_id,
         brokers=last.brokers,
+        hosts=last.hosts,
         volumes=last.volumes,
         deviation_permille=last.deviation_permille,
         max_fill_permille=last.max_fill_permille,
@@ -79,6 +82,7 @@ def build_report(desired: Desired, facts: Facts, before: Report | None) -> Repor
         report,
         cluster_id=facts.snapshot.cluster_id,
         brokers=len(facts.snapshot.brokers),
+        hosts={broker.id: broker.host for broker in facts.snapshot.brokers if broker.host},
         volumes=_volumes(facts.snapshot, last),
         deviation_permille=settle_permille(deviation, last.deviation_permille),
         max_fill_permille=settle_permille(max(fills, default=None), last.max_fill_permille),
@@ -172,6 +176,7 @@ def _topic(name: str, desired: Desired, facts: Facts, before: TopicReport | None
         partitions=len(found.partitions),
         replication_factor=min((len(entry.replicas) for entry in found.partitions), default=0),
         routes=_routes(name, desired, facts, before.routes if before else None),
+        drift=facts.drift.get(name, ()),
     )
 
 

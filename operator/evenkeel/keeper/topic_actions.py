@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from evenkeel.domain.connection import Connection
 from evenkeel.domain.exchange import Fault
-from evenkeel.errors import EvenkeelError
+from evenkeel.errors import EvenkeelError, InputError
 from evenkeel.kafka.admin import Admin
 from evenkeel.kafka.clients.probe import probe
 from evenkeel.keeper.topics import Action, CreateTopic, DeleteTopic, GrowTopic, SetConfig
@@ -21,8 +21,14 @@ PROBE_SECONDS = 8.0
 class Outcome:
     """What became of a list of actions."""
 
-    done: int = 0
-    faults: list[Fault] = field(default_factory=list)
+    applied: list[Action] = field(default_factory=list)
+    failed: list[tuple[Action, Fault]] = field(default_factory=list)
+    """Of settings only those that Kafka refused."""
+
+    @property
+    def faults(self) -> list[Fault]:
+        """What is to be said of the actions that failed."""
+        return [fault for _, fault in self.failed]
 
 
 def apply_actions(connection: Connection, actions: Iterable[Action], *, move: bool = True) -> Outcome:
@@ -45,15 +51,30 @@ def apply_actions(connection: Connection, actions: Iterable[Action], *, move: bo
         probe(connection, PROBE_SECONDS, move=True)
     with Admin(connection, move=move, timeout=15.0) as admin:
         for action in todo:
-            try:
-                _apply(admin, action)
-            except EvenkeelError as error:
-                outcome.faults.append(Fault(error.reason, error.message, action.subject))
-                log.warning("topic action failed topic=%s why=%s", action.name, error.message)
-            else:
-                outcome.done += 1
-                log.info("topic action done what=%s topic=%s", type(action).__name__, action.name)
+            _try(admin, action, outcome)
     return outcome
+
+
+def _try(admin: Admin, action: Action, outcome: Outcome) -> None:
+    try:
+        _apply(admin, action)
+    except InputError as error:
+        if isinstance(action, SetConfig) and len(action.config) > 1:
+            # Kafka takes all settings of a request or none: one that is wrong must not hold up the others.
+            for name, value in action.config.items():
+                _try(admin, replace(action, config={name: value}), outcome)
+            return
+        _fail(action, error, outcome)
+    except EvenkeelError as error:
+        _fail(action, error, outcome)
+    else:
+        outcome.applied.append(action)
+        log.info("topic action done what=%s topic=%s", type(action).__name__, action.name)
+
+
+def _fail(action: Action, error: EvenkeelError, outcome: Outcome) -> None:
+    outcome.failed.append((action, Fault(error.reason, error.message, action.subject)))
+    log.warning("topic action failed topic=%s why=%s", action.name, error.message)
 
 
 def _apply(admin: Admin, action: Action) -> None:

@@ -167,7 +167,9 @@ def _without_guarded(
     if user is None:
         return topic.config
     guarded = guarded_config(_copies(existing))
-    clash = {key for key, value in topic.config.items() if key in guarded and not _same(guarded[key], value)}
+    clash = {
+        key for key, value in topic.config.items() if key in guarded and not is_same(guarded[key], value)
+    }
     if clash:
         told = ", ".join(f"{key}={topic.config[key]} (needs {guarded[key]})" for key in sorted(clash))
         message = f"config: not set on topic {topic.name}, for TrainingDataset {user.name} would lose records: {told}"
@@ -274,7 +276,8 @@ def _check_shape(
         plan.say(Reason.PARTITIONS_LOWERED, message, subject)
     if copies is not None and copies != _copies(topic):
         message = f"replicationFactor: topic {topic.name} has {_copies(topic)}, {copies} is asked for"
-        plan.say(Reason.REPLICATION_DIFFERS, f"{message}; an existing topic keeps what it has", subject)
+        helps = "moving replicas would help, which this version leaves to Kafka's own tool"
+        plan.say(Reason.REPLICATION_DIFFERS, f"{message}; {helps}", subject)
 
 
 def _grow(
@@ -297,12 +300,12 @@ def _set_config(
     config = found.configs.get(name)
     if config is None:
         return
-    changed = {key: value for key, value in wanted.items() if not _same(config.get(key), value)}
+    changed = {key: value for key, value in wanted.items() if not is_same(config.get(key), value)}
     if changed:
         plan.actions.append(SetConfig(name, changed, subject))
 
 
-def _same(found: str | None, wanted: str) -> bool:
+def is_same(found: str | None, wanted: str) -> bool:
     """Kafka writes values its own way: `0.50` as `0.5`, `TRUE` as `true`; `compact,delete` has no order."""
     if found is None:
         return False
