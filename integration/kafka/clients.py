@@ -83,9 +83,15 @@ def grow_topic(config: Config, name: str, partitions: int) -> None:
 
 
 def produce(
-    config: Config, topic: str, values: Iterable[bytes], *, partition: int = -1, seconds: float = 30
+    config: Config,
+    topic: str,
+    values: Iterable[bytes],
+    *,
+    partition: int = -1,
+    key: bytes | None = None,
+    seconds: float = 30,
 ) -> int:
-    """Write every value, acknowledged by all in-sync replicas -> how many.
+    """Write every value under the same key, acknowledged by all in-sync replicas -> how many.
 
     Raises:
         KafkaException: a delivery failed (the first error), or not all were confirmed in time.
@@ -101,7 +107,7 @@ def produce(
     for value in values:
         while True:
             try:
-                producer.produce(topic, value, partition=partition, on_delivery=note)
+                producer.produce(topic, value, key, partition=partition, on_delivery=note)
                 break
             except BufferError:
                 producer.poll(0.1)

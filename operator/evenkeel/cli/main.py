@@ -20,6 +20,7 @@ INTERRUPTED = 130
 COMMANDS: dict[str, tuple[str, str, str]] = {
     # name: (module:function, extra, what it does)
     "snapshot": ("evenkeel.cli.snapshot:main", "control", "measure a Kafka cluster, print it as JSON"),
+    "doctor": ("evenkeel.cli.doctor:main", "control", "say what a Kafka cluster allows and what to do next"),
     "plan": (
         "evenkeel.cli.plan:main",
         "control",
