@@ -1,0 +1,83 @@
+package dev.evenkeel.partitioner;
+
+/**
+ * The weights in force: past its time or budget a table is mixed towards uniform, never dropped at once.
+ *
+ * <p>The same arithmetic in the same order as evenkeel.router.fallback, so that both agree to the digit.
+ */
+final class Effective {
+    /** At this multiple of its limit nothing of a table's weights is left. */
+    static final double END = 10.0;
+
+    /** Shares by partition, sum 1; null: any partition that has a leader. */
+    final double[] weights;
+    /** 0: the table's weights as they are; 1: nothing of them is left. */
+    final double mix;
+
+    private Effective(double[] weights, double mix) {
+        this.weights = weights;
+        this.mix = mix;
+    }
+
+    /**
+     * What to do just now.
+     *
+     * @param table the newest valid one
+     * @param nowMs wall clock
+     * @param writtenBytes what this router wrote to the topic since it took the table
+     * @param ownRate what this router writes, bytes per second; negative: not known, the whole budget is its own
+     * @param led by partition, whether it has a leader; null: not known, all are taken to have one
+     */
+    static Effective of(RouteTable table, long nowMs, long writtenBytes, double ownRate, boolean[] led) {
+        double mix = Math.min(1.0, Math.max(0.0, (overrun(table, nowMs, writtenBytes, ownRate) - 1) / (END - 1)));
+        int count = table.weights.length;
+        boolean[] open = openPartitions(table, led);
+        int opened = 0;
+        long whole = 0;
+        for (int p = 0; p < count; p++) {
+            if (open[p]) {
+                opened++;
+                whole += table.weights[p];
+            }
+        }
+        // stop holds only as long as an unstopped partition has a leader
+        if (opened == 0 || (mix >= 1.0 && table.stop.length == 0)) {
+            return new Effective(null, 1.0);
+        }
+        if (whole <= 0) {
+            mix = 1.0;
+            whole = 1;
+        }
+        double[] weights = new double[count];
+        for (int p = 0; p < count; p++) {
+            if (open[p]) {
+                weights[p] = (1 - mix) * table.weights[p] / whole + mix / opened;
+            }
+        }
+        return new Effective(weights, mix);
+    }
+
+    /** Age and written bytes as a multiple of the table's limits, whichever is larger. */
+    static double overrun(RouteTable table, long nowMs, long writtenBytes, double ownRate) {
+        double age = (double) Math.max(0, nowMs - table.takenAtMs) / Math.max(1, table.validMs);
+        if (table.budgetBytes < 0) {
+            return age;
+        }
+        double share = 1.0;
+        if (table.bytesPerSecond > 0 && ownRate >= 0) {
+            share = Math.min(1.0, ownRate / table.bytesPerSecond);
+        }
+        return Math.max(age, writtenBytes / Math.max(1.0, table.budgetBytes * share));
+    }
+
+    private static boolean[] openPartitions(RouteTable table, boolean[] led) {
+        boolean[] open = new boolean[table.weights.length];
+        for (int p = 0; p < open.length; p++) {
+            open[p] = led == null || (p < led.length && led[p]);
+        }
+        for (int p : table.stop) {
+            open[p] = false;
+        }
+        return open;
+    }
+}

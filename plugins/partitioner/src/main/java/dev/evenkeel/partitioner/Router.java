@@ -1,0 +1,243 @@
+package dev.evenkeel.partitioner;
+
+import java.util.Arrays;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeSet;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicLong;
+import org.apache.kafka.common.Cluster;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * What a partitioner and its background thread share: runs, the newest tables, and how they are mixed just now.
+ *
+ * <p>`run` is called by the producing threads; only the background thread changes anything else.
+ */
+final class Router {
+    /** A change of the mixture below this is not worth a new schedule. */
+    private static final double MIX_STEP = 0.01;
+    /** Over how long a router's own rate is looked at, at least: a short silence makes no small producer of it. */
+    private static final long RATE_MS = 60_000;
+    /** Batches of a run: see docs/routers.md for what was measured. */
+    private static final int RUN_BATCHES = 4;
+    private static final Logger logger = LoggerFactory.getLogger(Router.class);
+
+    final String name;
+    final Settings settings;
+    final AtomicLong heartbeatsSent = new AtomicLong();
+    final AtomicLong heartbeatsFailed = new AtomicLong();
+    private final ConcurrentHashMap<String, TopicRun> runs = new ConcurrentHashMap<>();
+    private final Map<String, Followed> followed = new ConcurrentHashMap<>();
+    private volatile Counts counts = new Counts(0, 0, 0, 0, 0);
+    private volatile String lastProblem = "";
+
+    Router(String name, Settings settings) {
+        this.name = name;
+        this.settings = settings;
+    }
+
+    /** The run of a topic, made at its first record or table. */
+    TopicRun run(String topic) {
+        TopicRun found = runs.get(topic);
+        return found != null ? found : runs.computeIfAbsent(topic, this::newRun);
+    }
+
+    private TopicRun newRun(String topic) {
+        long length = settings.runBytes > 0 ? settings.runBytes : (long) RUN_BATCHES * settings.batchBytes;
+        return new TopicRun(topic, settings.phase, length, settings.messageBytes);
+    }
+
+    /** Whether tables of this topic matter to us. */
+    boolean wants(String topic) {
+        return settings.topics.isEmpty() || settings.topics.contains(topic);
+    }
+
+    /** Topics that have a table. */
+    Set<String> routedTopics() {
+        return followed.keySet();
+    }
+
+    /** All topics that had a record or a table. */
+    Set<String> topics() {
+        return new TreeSet<>(runs.keySet());
+    }
+
+    /** The table in force; null: none. */
+    RouteTable table(String topic) {
+        Followed now = followed.get(topic);
+        return now == null ? null : now.table;
+    }
+
+    /** The cluster as the topic's records saw it last; null: there were none. */
+    Cluster cluster(String topic) {
+        TopicRun run = runs.get(topic);
+        return run == null ? null : run.cluster();
+    }
+
+    Counts counts() {
+        return counts;
+    }
+
+    String lastProblem() {
+        return lastProblem;
+    }
+
+    /** Says once what went wrong; it is tried again. */
+    synchronized void note(String problem) {
+        counts = counts.plus(0, 0, 0, 0, 1);
+        if (!problem.equals(lastProblem)) {
+            lastProblem = problem;
+            logger.warn("router={} problem={}", name, problem);
+        }
+    }
+
+    /**
+     * Takes a record of the routes topic if it holds a valid, newer table.
+     *
+     * @param partitions how many the topic has; -1: not known
+     * @return whether the record was a valid table, though perhaps not a newer one
+     */
+    boolean accept(String topic, byte[] value, int partitions, long nowMs) {
+        RouteTable table;
+        try {
+            table = RouteTable.parse(topic, value, partitions);
+        } catch (InvalidTableException error) {
+            lastProblem = error.getMessage();
+            counts = counts.plus(0, 0, 1, 0, 0);
+            return false;
+        }
+        Followed current = followed.get(topic);
+        if (current != null && !table.isNewerThan(current.table)) {
+            counts = counts.plus(0, 1, 0, 0, 0);
+            return true;
+        }
+        TopicRun run = run(topic);
+        followed.put(topic, new Followed(table, run.bytes(), nowMs, current));
+        counts = counts.plus(1, 0, 0, 0, 0);
+        return true;
+    }
+
+    /** Forgets the table of a topic. */
+    void withdraw(String topic) {
+        counts = counts.plus(0, 0, 0, 1, 0);
+        if (followed.remove(topic) != null) {
+            run(topic).follow(null);
+        }
+    }
+
+    /** Brings every topic's schedule up to its newest table, its age, bytes and leaders. */
+    void refresh(long nowMs, Map<String, boolean[]> leaders) {
+        for (Map.Entry<String, Followed> entry : followed.entrySet()) {
+            TopicRun run = run(entry.getKey());
+            entry.getValue().refresh(run, nowMs, leaders.get(entry.getKey()));
+        }
+    }
+
+    /** How partitions of the topic are chosen, in the words of heartbeats. */
+    String mode(String topic) {
+        Followed now = followed.get(topic);
+        TopicRun run = runs.get(topic);
+        if (now == null || run == null || !run.routed()) {
+            return "Default";
+        }
+        return now.mix > 0 ? "Mixed" : "Table";
+    }
+
+    /** Counters for the keeper as evenkeel.domain.heartbeat reads them; null: nothing to tell. */
+    String heartbeat() {
+        StringBuilder topics = new StringBuilder();
+        for (Map.Entry<String, TopicRun> entry : runs.entrySet()) {
+            String topic = entry.getKey();
+            if (!entry.getValue().wasRouted() && !settings.topics.contains(topic)) {
+                continue;
+            }
+            RouteTable table = table(topic);
+            topics.append(topics.length() == 0 ? "" : ",")
+                    .append(Json.quote(topic))
+                    .append(":{\"bytes\":").append(entry.getValue().bytes())
+                    .append(",\"mode\":\"").append(mode(topic))
+                    .append("\",\"ownerEpoch\":").append(table == null ? 0 : table.ownerEpoch)
+                    .append(",\"epoch\":").append(table == null ? 0 : table.epoch)
+                    .append('}');
+        }
+        if (topics.length() == 0) {
+            return null;
+        }
+        return "{\"router\":" + Json.quote(name) + ",\"schemaVersion\":1,\"topics\":{" + topics + "}}";
+    }
+
+    /** What became of the records of the routes topic. */
+    static final class Counts {
+        final long accepted;
+        final long lower;
+        final long invalid;
+        final long withdrawn;
+        final long readErrors;
+
+        private Counts(long accepted, long lower, long invalid, long withdrawn, long readErrors) {
+            this.accepted = accepted;
+            this.lower = lower;
+            this.invalid = invalid;
+            this.withdrawn = withdrawn;
+            this.readErrors = readErrors;
+        }
+
+        private Counts plus(long more, long moreLower, long moreInvalid, long moreWithdrawn, long moreErrors) {
+            return new Counts(
+                    accepted + more,
+                    lower + moreLower,
+                    invalid + moreInvalid,
+                    withdrawn + moreWithdrawn,
+                    readErrors + moreErrors);
+        }
+    }
+
+    /** The table a topic follows, since how many bytes, and how fast this router writes. */
+    private static final class Followed {
+        private final RouteTable table;
+        private final long since;
+        private final long sinceMs;
+        private long markBytes;
+        private long markMs;
+        private double markRate;
+        private volatile double mix = -1;
+        private boolean[] led;
+
+        private Followed(RouteTable table, long since, long nowMs, Followed former) {
+            this.table = table;
+            this.since = since;
+            this.sinceMs = nowMs;
+            this.markBytes = former == null ? since : former.markBytes;
+            this.markMs = former == null ? nowMs : former.markMs;
+            this.markRate = former == null ? 0 : former.markRate;
+        }
+
+        private void refresh(TopicRun run, long nowMs, boolean[] leaders) {
+            long bytes = run.bytes();
+            Effective now = Effective.of(table, nowMs, bytes - since, rate(bytes, nowMs), leaders);
+            if (Math.abs(now.mix - mix) >= MIX_STEP || !Arrays.equals(leaders, led)) {
+                mix = now.mix;
+                led = leaders;
+                run.follow(now.weights);
+            }
+        }
+
+        /** Bytes per second: the largest of the last minutes' and that since the table was taken. */
+        private double rate(long bytes, long nowMs) {
+            double recent = perSecond(bytes - markBytes, nowMs - markMs);
+            double best = Math.max(perSecond(bytes - since, nowMs - sinceMs), Math.max(recent, markRate));
+            if (nowMs - markMs >= RATE_MS) {
+                markRate = recent;
+                markBytes = bytes;
+                markMs = nowMs;
+            }
+            return best;
+        }
+
+        private static double perSecond(long bytes, long milliseconds) {
+            return bytes * 1000.0 / Math.max(1000, milliseconds);
+        }
+    }
+}
