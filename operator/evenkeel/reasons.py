@@ -67,6 +67,7 @@ class Reason(StrEnum):
     # Topics and routing
     TOPIC_CREATING = "TopicCreating"
     TOPIC_DRIFT = "TopicDrift"
+    MANAGED_ELSEWHERE = "ManagedElsewhere"
     TOPIC_MISSING = "TopicMissing"
     PARTITIONS_LOWERED = "PartitionsLowered"
     REPLICATION_ABOVE_BROKERS = "ReplicationAboveBrokers"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated, ClassVar
 
 from pydantic import ConfigDict, Field
@@ -9,6 +10,8 @@ from pydantic import ConfigDict, Field
 from evenkeel.api.fields import (
     Bytes,
     Count,
+    Labels,
+    NamespaceName,
     Permille,
     Quantity,
     TopicName,
@@ -154,6 +157,44 @@ class Routing(Base):
     in thousandths of its capacity."""
 
 
+class BrokerIdSource(StrEnum):
+    """How a broker's pod is recognised."""
+
+    HOST = "Host"
+    POD_INDEX = "PodIndex"
+    LABEL = "Label"
+
+
+class BrokerPods(Base):
+    """Where the brokers' pods are, and which of them is which broker.
+
+    With it Evenkeel knows the node of each broker, and which log directories share one volume. What cannot
+    be told stays unknown.
+    """
+
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            rule(
+                "(self.idFrom == 'Label') == has(self.idLabel)",
+                "idLabel must be set when idFrom is Label, and only then",
+                fieldPath=".idLabel",
+            )
+        )
+    )
+
+    namespace: NamespaceName | None = None
+    """Namespace of the brokers' pods; default: that of this object."""
+    match_labels: Annotated[Labels, Field(min_length=1)]
+    """Labels that a broker's pod carries, all of them."""
+    id_from: BrokerIdSource = BrokerIdSource.HOST
+    """Host: the pod whose DNS name, address or (with hostNetwork) node the broker advertises; PodIndex: the
+    number of the pod within its StatefulSet or at the end of its name; Label: the label that idLabel names."""
+    id_label: Annotated[str, Field(min_length=1, max_length=317)] | None = None
+    """Label of the pods whose value is the broker's id, when idFrom is Label."""
+    first_id: Annotated[int, Field(ge=0, le=1_000_000)] = 0
+    """Id of the broker in the pod with number 0, when idFrom is PodIndex."""
+
+
 class BalancedClusterSpec(Base):
     """What to connect to and how level to keep it."""
 
@@ -190,6 +231,8 @@ class BalancedClusterSpec(Base):
     """When replicas should move between disks."""
     routing: Routing = Routing()
     """How routes are planned."""
+    brokers: BrokerPods | None = None
+    """Where the brokers' pods are; default: the brokers' nodes and shared volumes are not known."""
     pod_defaults: PodDefaults = PodDefaults()
     """Scheduling and size of the keeper's pod."""
 
@@ -221,6 +264,8 @@ class VolumeStatus(Base):
     """What is used of it, in bytes, by whomever; absent: unknown."""
     node: Annotated[str, Field(max_length=253)] | None = None
     """Kubernetes node of the broker, where it is known."""
+    full_in_days: Count | None = None
+    """Whole days until it is full if inflow and retention go on as now; absent: not within a year, or not known."""
 
 
 class MovesStatus(Base):

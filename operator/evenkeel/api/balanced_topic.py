@@ -10,6 +10,9 @@ from evenkeel.api.fields import Count, Permille, TopicName, listing, rule, rules
 from evenkeel.api.meta import OBJECT_NAME, Base, Column, Definition, ObjectRef, Resource, State, Status
 from evenkeel.domain.exchange import DeletionPolicy, Score, TopicRouting
 
+CAPS_SHOWN = 16
+DRIFT_SHOWN = 16
+
 CLUSTER_REF_STAYS = rule(
     "!has(self.status) || !has(self.status.clusterRef) || !has(self.spec.clusterRef)"
     " || (self.spec.clusterRef.name == self.status.clusterRef.name"
@@ -116,6 +119,17 @@ class BalancedTopicSpec(Base):
     """What becomes of the topic and its data when this object is deleted: Retain keeps them, Delete removes them."""
 
 
+class ScoreStatus(Base):
+    """One score that routes were asked to take into account."""
+
+    name: Annotated[str, Field(max_length=63)]
+    """Name of the score."""
+    reason: Annotated[str, Field(max_length=128)]
+    """Routed: it counts; any other word says why it was left out of the newest cycle."""
+    message: Annotated[str, Field(max_length=1024)] = ""
+    """The same as a sentence; empty where it counts."""
+
+
 class RoutesStatus(Base):
     """The routes table in force. Fills are of the fullest volume, in thousandths of its capacity."""
 
@@ -131,6 +145,14 @@ class RoutesStatus(Base):
     """The lowest without the caps."""
     uniform_max_fill_permille: Permille | None = None
     """Fill with equal shares for all partitions."""
+    binding_caps: Annotated[
+        tuple[Annotated[str, Field(max_length=128)], ...], listing("atomic", most=CAPS_SHOWN)
+    ] = ()
+    """Caps that keep the fullest volume higher than it need be, such as `leader share of broker 3`, up to 16."""
+    steered_percent: Annotated[int, Field(ge=0, le=100)] | None = None
+    """Share of the topic's inflow that routers steer, in percent, in steps of 5; absent: not known."""
+    scores: Annotated[tuple[ScoreStatus, ...], listing("map", most=16, keys=("name",))] = ()
+    """The scores asked for, and which of them did not count in the newest cycle."""
 
 
 class BalancedTopicStatus(Status):
@@ -144,6 +166,13 @@ class BalancedTopicStatus(Status):
     """Number of partitions it has."""
     replication_factor: Count | None = None
     """Copies of each partition."""
+    drift: Annotated[
+        tuple[Annotated[str, Field(max_length=512)], ...], listing("atomic", most=DRIFT_SHOWN)
+    ] = ()
+    """What of the topic is not as declared and why it stays so, then what somebody else changed and was set
+    back within ten minutes; up to 16 sentences."""
+    managed_by: Annotated[str, Field(max_length=320)] | None = None
+    """KafkaTopic of Strimzi, as `namespace/name`, that manages the topic; then Evenkeel only routes it."""
     routes: RoutesStatus | None = None
     """The routes table in force; absent: none."""
 
@@ -160,8 +189,12 @@ class BalancedTopic(Resource):
         plural="balancedtopics",
         short_name="btp",
         columns=(
-            Column("Partitions", "integer", ".status.partitions"),
+            Column("Routes", "string", ".status.conditions[?(@.type=='RoutesActive')].reason"),
             Column("PredictedPermille", "integer", ".status.routes.predictedMaxFillPermille"),
+            Column("OptimalPermille", "integer", ".status.routes.optimalMaxFillPermille"),
+            Column("UniformPermille", "integer", ".status.routes.uniformMaxFillPermille", wide=True),
+            Column("SteeredPercent", "integer", ".status.routes.steeredPercent", wide=True),
+            Column("Partitions", "integer", ".status.partitions", wide=True),
             Column("Topic", "string", ".spec.topicName", wide=True),
             Column("Cluster", "string", ".status.clusterRef.name", wide=True),
         ),
