@@ -6,8 +6,9 @@ from evenkeel.domain.exchange import BrokerPlace
 from evenkeel.domain.snapshot import Incoming
 from evenkeel.errors import EvenkeelError, RetryableError
 from evenkeel.kafka.answers import OffsetSpan, ReassignmentAnswer
-from evenkeel.keeper.assembly import Inflow, assemble
+from evenkeel.keeper.assembly import assemble
 from evenkeel.keeper.growth import Growth
+from evenkeel.keeper.inflow import Inflow
 from evenkeel.planning.space import build_space
 from tests.support.measurements import MIB, build_measurement
 

@@ -16,9 +16,10 @@ from evenkeel.domain.connection import Connection, Protocol, SaslMechanism
 from evenkeel.domain.snapshot import ClusterSnapshot
 from evenkeel.errors import InputError
 from evenkeel.kafka.clients.probe import probe
-from evenkeel.keeper.assembly import Inflow, assemble
+from evenkeel.keeper.assembly import assemble
 from evenkeel.keeper.collector import gather
 from evenkeel.keeper.growth import SHORTEST_SECONDS, Growth
+from evenkeel.keeper.inflow import Inflow
 from evenkeel.reasons import Reason
 
 T = TypeVar("T")

@@ -50,6 +50,9 @@ class Topic:
     retention_ms: int | None = None
     retention_bytes: int | None = None
     segment_bytes: int | None = None
+    segment_ms: int | None = None
+    file_delete_delay_ms: int | None = None
+    """How long deleted segments keep their space."""
     min_isr: int | None = None
     remote_storage: bool = False
 
@@ -75,8 +78,11 @@ class Partition:
     log_start: int | None = None
     end: int | None = None
     bytes_per_second: float | None = None
+    """On-disk growth before retention and replication, by whomever."""
+    unsteered_bytes_per_second: float | None = None
+    """The part of it that does not come from routers; None: not known apart."""
     expiring_bytes: int | None = None
-    """Bytes that retention will delete within the routing horizon."""
+    """Bytes that retention will delete within the routing horizon, deleted ones that still lie there included."""
 
 
 @dataclass(frozen=True, slots=True)

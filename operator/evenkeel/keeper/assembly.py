@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 
 from evenkeel import names
 from evenkeel.domain.exchange import BrokerPlace
-from evenkeel.domain.snapshot import Broker, ClusterSnapshot, Incoming, LogDir, Partition, Topic
+from evenkeel.domain.snapshot import Broker, ClusterSnapshot, LogDir, Partition, Topic
 from evenkeel.errors import EvenkeelError
 from evenkeel.kafka.answers import BrokerAnswer, DirAnswer, OffsetSpan, PartitionAnswer, TopicPartition
-from evenkeel.keeper.collector import UNLIMITED, retention_ms
+from evenkeel.keeper.expiry import Expiry
 from evenkeel.keeper.growth import Growth, leader_bytes, replica_bytes
+from evenkeel.keeper.inflow import Inflow, build_incoming
 from evenkeel.keeper.measurement import Measurement
-
-
-@dataclass(frozen=True, slots=True)
-class Inflow:
-    """What we know about coming writes that Kafka cannot tell."""
-
-    routed: frozenset[str] = frozenset()
-    """Topics whose producers may be steered."""
-    ingests: Mapping[str, int | None] = field(default_factory=dict)
-    """Data topic -> bytes that its ingest has still to write (0: sealed); None: no plan yet."""
+from evenkeel.planning.retention import Horizons
 
 
 def assemble(
@@ -31,6 +22,7 @@ def assemble(
     *,
     places: Iterable[BrokerPlace] = (),
     inflow: Inflow | None = None,
+    horizons: Horizons | None = None,
     before: ClusterSnapshot | None = None,
 ) -> ClusterSnapshot:
     """Build the snapshot.
@@ -39,23 +31,26 @@ def assemble(
         measurement: the answers.
         growth: history of rates, this measurement included.
         places: where brokers run, as far as the operator knows.
-        inflow: planned writes.
+        inflow: planned writes, and what routers said.
+        horizons: how far ahead the measurement looked for what expires.
         before: the last snapshot; tells the directories of brokers that do not answer now.
     """
-    known = {place.broker: place for place in places}
+    known, inflow = {place.broker: place for place in places}, inflow or Inflow()
     paths = {broker.id: broker.log_dirs for broker in before.brokers} if before else {}
     brokers = tuple(
-        _broker(answer, measurement, known.get(answer.id), paths.get(answer.id, ()))
+        _broker(answer, measurement, known.get(answer.id), paths.get(answer.id, ()), inflow)
         for answer in sorted(measurement.cluster.brokers, key=lambda answer: answer.id)
     )
+    topics = tuple(
+        _topic(name, topic.internal, measurement.configs.get(name))
+        for name, topic in sorted(measurement.topics.items())
+    )
+    expiry = Expiry(measurement, growth, topics, horizons or Horizons())
     return ClusterSnapshot(
         brokers=brokers,
-        partitions=_partitions(measurement, growth),
-        incoming=_incoming(measurement, growth, inflow or Inflow()),
-        topics=tuple(
-            _topic(name, topic.internal, measurement.configs.get(name))
-            for name, topic in sorted(measurement.topics.items())
-        ),
+        partitions=_partitions(measurement, growth, inflow, expiry),
+        incoming=build_incoming(measurement, growth, inflow),
+        topics=topics,
         taken_at_ms=measurement.taken_at_ms,
         cluster_id=measurement.cluster.cluster_id,
         unknown=tuple(_unknown(measurement, brokers)),
@@ -63,7 +58,11 @@ def assemble(
 
 
 def _broker(
-    answer: BrokerAnswer, measurement: Measurement, place: BrokerPlace | None, paths: tuple[LogDir, ...]
+    answer: BrokerAnswer,
+    measurement: Measurement,
+    place: BrokerPlace | None,
+    paths: tuple[LogDir, ...],
+    inflow: Inflow,
 ) -> Broker:
     dirs = measurement.dirs.get(answer.id)
     volumes = place.volumes if place else {}
@@ -80,6 +79,7 @@ def _broker(
         online=not answer.fenced,
         fenced=answer.fenced,
         log_dirs=log_dirs,
+        load={"roundTripMs": trip} if (trip := inflow.round_trips_ms.get(answer.id)) is not None else {},
     )
 
 
@@ -107,12 +107,16 @@ def _topic(name: str, internal: bool, config: Mapping[str, str] | None) -> Topic
         retention_ms=number("retention.ms"),
         retention_bytes=number("retention.bytes"),
         segment_bytes=number("segment.bytes"),
+        segment_ms=number("segment.ms"),
+        file_delete_delay_ms=number("file.delete.delay.ms"),
         min_isr=number("min.insync.replicas"),
         remote_storage=known.get("remote.storage.enable") == "true",
     )
 
 
-def _partitions(measurement: Measurement, growth: Growth) -> tuple[Partition, ...]:
+def _partitions(
+    measurement: Measurement, growth: Growth, inflow: Inflow, expiry: Expiry
+) -> tuple[Partition, ...]:
     spans, sizes, leaders = measurement.spans(), replica_bytes(measurement), leader_bytes(measurement)
     dirs = _replica_dirs(measurement)
     return tuple(
@@ -121,6 +125,8 @@ def _partitions(measurement: Measurement, growth: Growth) -> tuple[Partition, ..
             entry,
             measurement,
             growth,
+            inflow,
+            expiry,
             span=spans.get((name, entry.partition)),
             sizes=sizes.get((name, entry.partition), {}),
             dirs=dirs.get((name, entry.partition), {}),
@@ -136,6 +142,8 @@ def _partition(
     entry: PartitionAnswer,
     measurement: Measurement,
     growth: Growth,
+    inflow: Inflow,
+    expiry: Expiry,
     *,
     span: OffsetSpan | None,
     sizes: Mapping[int, int],
@@ -159,7 +167,8 @@ def _partition(
         log_start=span.start if span else None,
         end=span.end if span else None,
         bytes_per_second=growth.partition_rate(key),
-        expiring_bytes=_expiring(key, measurement, span, size),
+        unsteered_bytes_per_second=inflow.unsteered.get(key),
+        expiring_bytes=expiry.of(key, span, size),
     )
 
 
@@ -170,31 +179,6 @@ def _still_inbound(adding: tuple[int, ...], sizes: Mapping[int, int], size: int 
     return sum(max(0, size - sizes.get(broker, 0)) for broker in adding)
 
 
-def _expiring(
-    key: TopicPartition, measurement: Measurement, span: OffsetSpan | None, size: int | None
-) -> int | None:
-    """Bytes that retention deletes within the horizon, as the share of offsets that go.
-
-    Sizes within a partition are taken as even. Retention by bytes frees nothing that new bytes do not
-    replace, except what is above it already.
-    """
-    config = measurement.configs.get(key[0])
-    age = retention_ms(config)
-    if span is None or size is None or age is None or config is None:
-        return None
-    records = span.end - span.start
-    gone = 0
-    if age != UNLIMITED and records > 0:
-        if key not in measurement.kept_from:
-            return None
-        kept = measurement.kept_from[key]
-        first = span.end if kept is None else min(max(kept, span.start), span.end)
-        gone = size * (first - span.start) // records
-    limit = int(config.get("retention.bytes", "-1"))
-    deletes = "delete" in config.get("cleanup.policy", "delete")
-    return max(gone, size - limit) if limit >= 0 and deletes else gone
-
-
 def _replica_dirs(measurement: Measurement) -> dict[TopicPartition, dict[int, str]]:
     found: dict[TopicPartition, dict[int, str]] = {}
     for broker, answer in measurement.dirs.items():
@@ -203,25 +187,6 @@ def _replica_dirs(measurement: Measurement) -> dict[TopicPartition, dict[int, st
                 for key in directory.replica_bytes:
                     found.setdefault(key, {})[broker] = directory.path
     return found
-
-
-def _incoming(measurement: Measurement, growth: Growth, inflow: Inflow) -> tuple[Incoming, ...]:
-    return tuple(
-        _topic_inflow(name, growth, inflow)
-        for name, topic in sorted(measurement.topics.items())
-        if not topic.internal and not name.startswith(names.INTERNAL_PREFIX)
-    )
-
-
-def _topic_inflow(name: str, growth: Growth, inflow: Inflow) -> Incoming:
-    steered = 100 if name in inflow.routed else 0
-    if name in inflow.ingests:
-        planned = inflow.ingests[name]
-        # The remaining planned bytes of an ingest are all that comes: no rate beside them.
-        return Incoming(name, 0.0 if planned is not None else None, planned, steered)
-    rate = growth.topic_rate(name)
-    observed = growth.observed_seconds() if rate is not None else None
-    return Incoming(name, rate, None, steered, observed)
 
 
 def _unknown(measurement: Measurement, brokers: tuple[Broker, ...]) -> Iterable[str]:

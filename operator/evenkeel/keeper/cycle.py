@@ -13,13 +13,14 @@ from evenkeel.domain.snapshot import ClusterSnapshot
 from evenkeel.errors import FencedError
 from evenkeel.kafka.clients.config import client_config
 from evenkeel.kafka.clients.probe import probe
-from evenkeel.keeper.assembly import Inflow, assemble
+from evenkeel.keeper.assembly import assemble
 from evenkeel.keeper.backlog import Backlog, topic_bytes
 from evenkeel.keeper.claim import Claim
 from evenkeel.keeper.collector import gather
 from evenkeel.keeper.drift import DriftBook
 from evenkeel.keeper.faults import FaultBook, Recent, measurement_faults
 from evenkeel.keeper.growth import Growth
+from evenkeel.keeper.inflow import Inflow
 from evenkeel.keeper.journals import Journals
 from evenkeel.keeper.measurement import Measurement
 from evenkeel.keeper.moves import build_moves_report

@@ -18,6 +18,15 @@ SHORTEST_SECONDS = 5.0
 """Measurements closer together are not compared: a rate over less is noise."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Stretch:
+    """What a topic took between two measurements."""
+
+    end_ms: int
+    seconds: float
+    size: float
+
+
 @dataclass(slots=True)
 class Growth:
     """History of rates, bytes per second on disk before replication."""
@@ -27,6 +36,10 @@ class Growth:
     _ends: dict[TopicPartition, int] = field(default_factory=dict)
     _partitions: dict[TopicPartition, deque[float]] = field(default_factory=dict)
     _topics: dict[str, deque[float]] = field(default_factory=dict)
+    _stretches: dict[str, deque[_Stretch]] = field(default_factory=dict)
+    _newest: dict[str, tuple[float | None, ...]] = field(default_factory=dict)
+    _starts: dict[TopicPartition, int] = field(default_factory=dict)
+    _deleted: dict[TopicPartition, deque[tuple[int, float]]] = field(default_factory=dict)
 
     def observe(self, measurement: Measurement) -> None:
         """Add a measurement; too soon after the last one it changes nothing."""
@@ -34,6 +47,8 @@ class Growth:
         if self._last_ms is None or measurement.taken_at_ms < self._last_ms:
             # At first, and when the clock was set back: it would take as long until rates are told again.
             self._first_ms = measurement.taken_at_ms
+            self._stretches.clear()
+            self._deleted.clear()
         else:
             seconds = (measurement.taken_at_ms - self._last_ms) / 1000
             if seconds < SHORTEST_SECONDS:
@@ -41,6 +56,7 @@ class Growth:
             self._compare(measurement, spans, seconds)
         self._last_ms = measurement.taken_at_ms
         self._ends = {key: span.end for key, span in spans.items()}
+        self._starts = {key: span.start for key, span in spans.items()}
 
     def partition_rate(self, key: TopicPartition) -> float | None:
         """Median rate of a partition; None: no history."""
@@ -52,31 +68,70 @@ class Growth:
         rates = self._topics.get(topic)
         return median(rates) if rates else None
 
-    def observed_seconds(self) -> int:
-        """How long has been watched: a rate says nothing beyond as much time ahead."""
+    def recent_rate(self, topic: str, window_ms: int) -> float | None:
+        """Mean rate of a whole topic over the newest `window_ms`, one stretch at least; None: no history."""
+        found = self._stretches.get(topic)
+        if not found or self._last_ms is None:
+            return None
+        recent = [one for one in found if one.end_ms > self._last_ms - window_ms] or [found[-1]]
+        return sum(one.size for one in recent) / sum(one.seconds for one in recent)
+
+    def newest_rates(self, topic: str) -> tuple[float | None, ...]:
+        """Rates of partitions 0..P-1 between the last two measurements; empty: none, None: not known."""
+        return self._newest.get(topic, ())
+
+    def deleted_bytes(self, key: TopicPartition, now_ms: int, delay_ms: int) -> int:
+        """Bytes of a replica that retention deleted within `delay_ms`: they still take space."""
+        found = self._deleted.get(key, ())
+        return round(sum(size for at_ms, size in found if at_ms > now_ms - delay_ms))
+
+    def observed_seconds(self, now_ms: int | None = None) -> int:
+        """How long has been watched, until `now_ms` if given: a rate says nothing beyond as much time ahead."""
         if self._last_ms is None or self._first_ms is None:
             return 0
-        return (self._last_ms - self._first_ms) // 1000
+        return max(0, (self._last_ms if now_ms is None else now_ms) - self._first_ms) // 1000
 
     def _compare(
         self, measurement: Measurement, spans: dict[TopicPartition, OffsetSpan], seconds: float
     ) -> None:
-        sizes = leader_bytes(measurement)
+        sizes, now_ms = leader_bytes(measurement), measurement.taken_at_ms
+        self._newest.clear()
         for name, topic in measurement.topics.items():
-            rates = []
+            rates: list[float | None] = []
             for entry in topic.partitions:
                 key = (name, entry.partition)
                 rate = self._rate(key, spans.get(key), sizes.get(key), seconds)
+                rates.append(rate)
                 if rate is not None:
                     self._partitions.setdefault(key, deque(maxlen=OBSERVATIONS)).append(rate)
-                    rates.append(rate)
-            if rates and len(rates) == len(topic.partitions):
-                self._topics.setdefault(name, deque(maxlen=OBSERVATIONS)).append(sum(rates))
-        gone = self._topics.keys() - measurement.topics.keys()
-        for name in gone:
+                self._note_deleted(key, spans.get(key), sizes.get(key), now_ms)
+            self._note_topic(name, rates, seconds, now_ms)
+        self._forget(measurement)
+
+    def _note_topic(self, name: str, rates: list[float | None], seconds: float, now_ms: int) -> None:
+        self._newest[name] = tuple(rates)
+        known = [rate for rate in rates if rate is not None]
+        if known and len(known) == len(rates):
+            self._topics.setdefault(name, deque(maxlen=OBSERVATIONS)).append(sum(known))
+            stretches = self._stretches.setdefault(name, deque(maxlen=OBSERVATIONS))
+            stretches.append(_Stretch(now_ms, seconds, sum(known) * seconds))
+
+    def _note_deleted(
+        self, key: TopicPartition, span: OffsetSpan | None, size: int | None, now_ms: int
+    ) -> None:
+        before = self._starts.get(key)
+        if before is None or span is None or size is None or not before < span.start < span.end:
+            return
+        gone = (span.start - before) * size / (span.end - span.start)
+        self._deleted.setdefault(key, deque(maxlen=OBSERVATIONS)).append((now_ms, gone))
+
+    def _forget(self, measurement: Measurement) -> None:
+        for name in self._topics.keys() - measurement.topics.keys():
             del self._topics[name]
-        for key in [key for key in self._partitions if key[0] not in measurement.topics]:
-            del self._partitions[key]
+            self._stretches.pop(name, None)
+        for book in (self._partitions, self._deleted):
+            for key in [key for key in book if key[0] not in measurement.topics]:
+                del book[key]
 
     def _rate(
         self, key: TopicPartition, span: OffsetSpan | None, size: int | None, seconds: float

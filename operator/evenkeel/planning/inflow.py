@@ -9,6 +9,7 @@ import numpy as np
 
 from evenkeel.domain.exchange import TopicRouting
 from evenkeel.domain.snapshot import ClusterSnapshot, Incoming, Partition, Topic
+from evenkeel.planning.retention import kept_bytes, look_ahead_seconds, topic_retention
 from evenkeel.planning.space import Floats, Space
 
 FLOOR_FACTOR = 3.0
@@ -54,17 +55,9 @@ def _total(incoming: Incoming, topic: Topic | None, horizon: float, partitions: 
         return float(incoming.planned_bytes)
     if incoming.bytes_per_second is None:
         return None
-    seconds = float(horizon)
-    limit = float("inf")
-    if topic is not None and "delete" in topic.cleanup_policy:
-        if topic.retention_ms is not None and topic.retention_ms >= 0:
-            kept = topic.retention_ms / 1000
-            seconds = min(max(seconds, kept / 2), kept)
-        if topic.retention_bytes is not None and topic.retention_bytes >= 0:
-            limit = float(topic.retention_bytes) * partitions
-    if incoming.observed_seconds is not None:
-        seconds = min(seconds, float(incoming.observed_seconds))
-    return min(incoming.bytes_per_second * seconds, limit)
+    retention = topic_retention(topic)
+    seconds = look_ahead_seconds(horizon, retention, incoming.observed_seconds)
+    return kept_bytes(incoming.bytes_per_second, seconds, retention, partitions)
 
 
 def base_bytes(snapshot: ClusterSnapshot, space: Space, inflow: Mapping[str, Inflow]) -> Floats:
@@ -106,14 +99,22 @@ def _add_everywhere(change: Floats, space: Space, partition: Partition, size: fl
 
 
 def _add_unsteered(change: Floats, space: Space, partitions: list[Partition], total: float) -> None:
-    """Spread inflow as it was seen per partition, or evenly where that is not known."""
-    rates = [partition.bytes_per_second for partition in partitions]
+    """Spread inflow as it was seen per partition, or evenly where that is not known.
+
+    What routers brought is left out where it is known apart: it followed our own weights.
+    """
+    rates = [_unsteered_rate(partition) for partition in partitions]
     known = [rate for rate in rates if rate is not None]
     whole = sum(known)
     even = len(known) < len(rates) or whole <= 0
-    for partition in partitions:
-        share = 1 / len(partitions) if even else (partition.bytes_per_second or 0.0) / whole
+    for partition, rate in zip(partitions, rates, strict=True):
+        share = 1 / len(partitions) if even else (rate or 0.0) / whole
         _add_everywhere(change, space, partition, total * share)
+
+
+def _unsteered_rate(partition: Partition) -> float | None:
+    apart = partition.unsteered_bytes_per_second
+    return partition.bytes_per_second if apart is None else apart
 
 
 def apply_floor(
