@@ -9,7 +9,7 @@ from evenkeel.errors import InputError
 from evenkeel.reasons import Reason
 
 LARGEST = 1 << 62
-"""Of times and bytes in a table: what is above is no measurement, and would break a router's arithmetic."""
+"""Of times, bytes and epochs in a table: what is above is no measurement, and would break a router's arithmetic."""
 WEIGHT_SCALE = 1_000_000
 """Weights travel as integers of a millionth, so that all readers in all languages agree to the digit."""
 CAP_SLACK = 1.01
@@ -52,7 +52,7 @@ class RouteTable:
         Raises:
             InputError: wrong partition set, a weight out of bounds, or a sum that is not one.
         """
-        for name in ("taken_at_ms", "valid_ms", "budget_bytes", "bytes_per_second"):
+        for name in ("owner_epoch", "epoch", "taken_at_ms", "valid_ms", "budget_bytes", "bytes_per_second"):
             value = getattr(self, name)
             if value is not None and not 0 <= value <= LARGEST:
                 self._refuse(f"{name} = {value!r:.40}, limits 0 and {LARGEST}")

@@ -24,16 +24,27 @@ class Effective:
     """0: the table's weights as they are; 1: nothing of them is left."""
 
 
-def overrun(table: RouteTable, *, now_ms: int, written_bytes: int) -> float:
-    """Age and written bytes as a multiple of the table's limits, whichever is larger."""
+def overrun(table: RouteTable, *, now_ms: int, written_bytes: int, own_rate: float | None = None) -> float:
+    """Age and written bytes as a multiple of the table's limits, whichever is larger.
+
+    A router has the share of the budget that it has of the rate behind the table.
+    """
     age = max(0, now_ms - table.taken_at_ms) / max(1, table.valid_ms)
     if table.budget_bytes is None:
         return age
-    return max(age, written_bytes / max(1, table.budget_bytes))
+    share = 1.0
+    if table.bytes_per_second and own_rate is not None:
+        share = min(1.0, own_rate / table.bytes_per_second)
+    return max(age, written_bytes / max(1.0, table.budget_bytes * share))
 
 
 def effective_weights(
-    table: RouteTable, *, now_ms: int, written_bytes: int, led: Sequence[bool] = ()
+    table: RouteTable,
+    *,
+    now_ms: int,
+    written_bytes: int,
+    own_rate: float | None = None,
+    led: Sequence[bool] = (),
 ) -> Effective:
     """The weights in force now.
 
@@ -41,9 +52,12 @@ def effective_weights(
         table: the newest valid one.
         now_ms: wall clock.
         written_bytes: what this router wrote to the topic since it took the table.
+        own_rate: what this router writes to the topic, bytes per second; None: not known, the whole budget is
+            its own.
         led: by partition, whether it has a leader; empty: not known, all are taken to have one.
     """
-    mix = min(1.0, max(0.0, (overrun(table, now_ms=now_ms, written_bytes=written_bytes) - 1) / (END - 1)))
+    over = overrun(table, now_ms=now_ms, written_bytes=written_bytes, own_rate=own_rate)
+    mix = min(1.0, max(0.0, (over - 1) / (END - 1)))
     count = len(table.weights)
     stop = set(table.stop)
     usable = [p for p in range(count) if not led or (p < len(led) and led[p])]
