@@ -76,7 +76,7 @@ class Gauge:
             EvenkeelError: a broker does not answer or does not know its disk.
         """
         found = {}
-        for broker, dirs in self._admin.describe_log_dirs(self._brokers, {}).items():
+        for broker, dirs in self._admin.ask_log_dirs(self._brokers, replicas=False).answers().items():
             if isinstance(dirs, EvenkeelError):
                 raise dirs
             (disk,) = dirs

@@ -1,15 +1,16 @@
 from __future__ import annotations
 
 import logging
+import threading
 from pathlib import Path
 
 import pytest
 
 from evenkeel.domain.connection import Connection, Protocol, SaslMechanism
-from evenkeel.errors import ConfigurationError
+from evenkeel.errors import ConfigurationError, RetryableError
 from evenkeel.kafka import admin as module
-from evenkeel.kafka.answers import DirAnswer, PartitionAnswer
 from evenkeel.reasons import Reason
+from tests.support.fake_brokers import FakeBrokers, build_story
 
 
 def test_settings_of_a_plain_cluster() -> None:
@@ -49,24 +50,51 @@ def test_the_library_that_logs_passwords_is_silent() -> None:
     assert not logging.getLogger("kafka").isEnabledFor(logging.DEBUG)
 
 
-def test_a_failed_directory_is_unknown_not_empty() -> None:
-    raw = {"error_code": 56, "log_dir": "/d", "total_bytes": -1, "usable_bytes": -1, "topics": []}
-    assert module._dir(raw) == DirAnswer("/d", online=False, total_bytes=None, usable_bytes=None)
+def test_an_address_that_says_nothing_costs_a_second_not_the_connection() -> None:
+    story = build_story(3)
+    story.silent = frozenset({1, 2})
+    with FakeBrokers(story) as fake:
+        addresses = tuple(fake.address(broker) for broker in (1, 2, 3))
+        with module.Admin(Connection(addresses), timeout=6.0) as admin:
+            assert [broker.id for broker in admin.describe_cluster().brokers] == [1, 2, 3]
 
 
-def test_copies_between_directories_are_kept_apart() -> None:
-    partitions = [
-        {"partition_index": 0, "partition_size": 5, "is_future_key": False},
-        {"partition_index": 0, "partition_size": 3, "is_future_key": True},
-    ]
-    raw = {
-        "error_code": 0, "log_dir": "/d", "total_bytes": 9, "usable_bytes": 4,
-        "topics": [{"name": "t", "partitions": partitions}],
-    }  # fmt: skip
-    found = module._dir(raw)
-    assert (found.replica_bytes, found.future_bytes) == ({("t", 0): 5}, {("t", 0): 3})
+def test_a_client_that_finds_nobody_leaves_no_thread() -> None:
+    story = build_story(1)
+    story.silent = frozenset({1})
+    with FakeBrokers(story) as fake:
+        before = threading.active_count()
+        with pytest.raises(RetryableError, match="connecting to"):
+            module.Admin(Connection((fake.address(1),)), timeout=0.5)
+        assert threading.active_count() == before
 
 
-def test_a_partition_without_a_leader_has_none() -> None:
-    raw = {"partition_index": 2, "leader_id": -1, "replica_nodes": [1, 2], "isr_nodes": []}
-    assert module._partition(raw) == PartitionAnswer(2, None, (1, 2), ())
+def test_what_any_broker_can_tell_does_not_wait_for_one_that_is_silent() -> None:
+    story = build_story(4)
+    story.silent = frozenset({2, 3, 4})
+    with FakeBrokers(story) as fake, module.Admin(Connection((fake.address(1),)), timeout=5.0) as admin:
+        assert set(admin.describe_topics()) == {"t"}
+        assert set(admin.describe_topics(["t", "other"])) == {"t"}
+        assert admin.list_reassignments() == {}
+        assert admin.describe_topic_configs(["t"], ["retention.ms"]) == {"t": {"retention.ms": "-1"}}
+
+
+def test_a_silent_broker_costs_its_own_answer_only() -> None:
+    story = build_story(3)
+    story.silent = frozenset({2})
+    with FakeBrokers(story) as fake, module.Admin(Connection((fake.address(1),)), timeout=1.0) as admin:
+        found = admin.ask_log_dirs([1, 2, 3]).answers()
+        assert isinstance(found[2], RetryableError)
+        assert found[2].reason is Reason.BROKERS_UNREACHABLE
+        assert found[1] == story.dirs[1]
+        assert found[3] == story.dirs[3]
+
+
+def test_only_throttles_that_are_set_are_told() -> None:
+    story = build_story(2)
+    story.rates = {
+        1: {"leader.replication.throttled.rate": "20000000"},
+        2: {"follower.replication.throttled.rate": str(2**63 - 1)},
+    }
+    with FakeBrokers(story) as fake, module.Admin(Connection((fake.address(1),))) as admin:
+        assert admin.ask_rates([1, 2]).answers() == {1: {"leader": 20_000_000}, 2: {}}

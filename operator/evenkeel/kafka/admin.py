@@ -6,44 +6,37 @@ fresh `Admin` per group of calls (25 ms).
 
 from __future__ import annotations
 
+import functools
+import itertools
 import logging
+import random
 import ssl
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from concurrent.futures import TimeoutError as FutureTimeout
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 from kafka import KafkaAdminClient
-from kafka import TopicPartition as TheirPartition
 from kafka import errors as theirs
-from kafka.admin import ConfigResource, ConfigResourceType, OffsetSpec
+from kafka.admin import ConfigResource, ConfigResourceType
+from kafka.net.compat import KafkaNetClient
 
 from evenkeel.domain.connection import Connection, Protocol
 from evenkeel.errors import ConfigurationError, EvenkeelError, RetryableError
-from evenkeel.kafka.answers import (
-    BrokerAnswer,
-    ClusterAnswer,
-    DirAnswer,
-    OffsetSpan,
-    PartitionAnswer,
-    ReassignmentAnswer,
-    TopicAnswer,
-    TopicPartition,
-)
+from evenkeel.kafka import wire
+from evenkeel.kafka.answers import ClusterAnswer, DirAnswer, ReassignmentAnswer, TopicAnswer, TopicPartition
+from evenkeel.kafka.asking import Asked, Asker, Pending
 from evenkeel.kafka.clients.config import client_config
 from evenkeel.kafka.failures import translate_code, translated
 from evenkeel.reasons import Reason
 
-T = TypeVar("T")
 # kafka-python logs its whole configuration, the password included, at DEBUG; its errors come back as ours.
 logging.getLogger("kafka").setLevel(logging.CRITICAL)
 
-_PARALLEL = 16
 _CLUSTER_RIGHT = "Describe on the Cluster"
+_CONFIGS_RIGHT = "DescribeConfigs on the Cluster"
 _TOPIC_RIGHT = "Describe on Topic *"
+_FIRST_TRY_SECONDS = 1.0
 _TRIES = 4
 _NOT_SENT = (theirs.KafkaConnectionError, theirs.NodeNotReadyError)
 
@@ -67,17 +60,9 @@ class Admin:
             RetryableError: no broker answers within `timeout`.
         """
         self._timeout = timeout
-        settings = admin_settings(connection, move=move)
-        limit = int(timeout * 1000)
         with translated(f"connecting to {', '.join(connection.bootstrap_servers)}", "to log in"):
-            self._client: Any = KafkaAdminClient(
-                **settings,
-                request_timeout_ms=limit,
-                bootstrap_timeout_ms=limit,
-                reconnect_backoff_ms=1000,  # for so long a dead node is not chosen again
-                client_id="evenkeel",
-            )
-        self._threads = ThreadPoolExecutor(_PARALLEL, thread_name_prefix="kafka-admin")
+            self._client: Any = connect(admin_settings(connection, move=move), timeout)
+        self._asker = Asker(self._client, timeout)
 
     def __enter__(self) -> Self:
         return self
@@ -88,81 +73,30 @@ class Admin:
     def close(self) -> None:
         """Close the connections; calls still under way end with an error."""
         self._client.close()
-        self._threads.shutdown(wait=False, cancel_futures=True)
 
     def describe_cluster(self) -> ClusterAnswer:
         """Identity and brokers, dead ones included (fenced)."""
-        found = self._run("describing the cluster", _CLUSTER_RIGHT, self._client.describe_cluster)
-        return ClusterAnswer(found["cluster_id"], tuple(_broker(raw) for raw in found["brokers"]))
+        what = "describing the cluster"
+        return self._asker.ask_any(wire.cluster_request, what, _CLUSTER_RIGHT, wire.parse_cluster)
+
+    def describe_metadata_version(self) -> int | None:
+        """Level of the finalized feature metadata.version; None: there is none (before 3.3, or ZooKeeper)."""
+        found = self._run("describing features", _CLUSTER_RIGHT, self._client.describe_features)
+        level = found.get("finalized_features", {}).get("metadata.version", {})
+        value = level.get("max_version_level")
+        return None if value is None else int(value)
 
     def describe_topics(self, names: Sequence[str] | None = None) -> dict[str, TopicAnswer]:
         """Metadata of the topics that exist and may be seen, by name; of all where `names` is None."""
         wanted = list(names) if names is not None else None
-        found = self._run("describing topics", _TOPIC_RIGHT, self._client.describe_topics, wanted)
-        return {raw["name"]: _topic(raw) for raw in found if raw["error_code"] in (0, 5)}
-
-    def describe_log_dirs(
-        self, brokers: Iterable[int], topics: Mapping[str, TopicAnswer]
-    ) -> dict[int, tuple[DirAnswer, ...] | EvenkeelError]:
-        """Log directories of each broker, asked all at once, with the replicas of `topics` on them.
-
-        The value is an error where no answer came. No directories at all is Kafka's way of saying that a
-        right is missing.
-        """
-        wanted = {name: [entry.partition for entry in topic.partitions] for name, topic in topics.items()}
-
-        def ask(broker: int) -> tuple[DirAnswer, ...]:
-            what = f"log directories of broker {broker}"
-            (answer,) = self._run(what, _CLUSTER_RIGHT, self._client.describe_log_dirs, wanted, [broker])
-            if not answer["log_dirs"]:
-                message = f"{what} need the right {_CLUSTER_RIGHT}"
-                raise ConfigurationError(message, reason=Reason.AUTHORIZATION_MISSING)
-            return tuple(_dir(raw) for raw in answer["log_dirs"])
-
-        return self._each(ask, brokers)
-
-    def list_offsets(
-        self, leaders: Mapping[TopicPartition, int]
-    ) -> dict[int, dict[TopicPartition, OffsetSpan] | EvenkeelError]:
-        """First and next offset of partitions, by the leader that was asked; an error where none came."""
-        by_leader: dict[int, list[TheirPartition]] = defaultdict(list)
-        for (topic, partition), leader in leaders.items():
-            by_leader[leader].append(TheirPartition(topic, partition))
-
-        def ask(leader: int) -> dict[TopicPartition, OffsetSpan]:
-            partitions = by_leader[leader]
-            what = f"offsets at broker {leader}"
-            ends = self._offsets(what, dict.fromkeys(partitions, OffsetSpec.LATEST))
-            starts = self._offsets(what, dict.fromkeys(partitions, OffsetSpec.EARLIEST))
-            return {key: OffsetSpan(starts[key], end) for key, end in ends.items() if key in starts}
-
-        return self._each(ask, by_leader)
-
-    def list_offsets_at(
-        self, times: Mapping[int, Mapping[TopicPartition, int]]
-    ) -> dict[int, dict[TopicPartition, int | None] | EvenkeelError]:
-        """First offset whose record is not older than a time (ms); None: all are older.
-
-        Args:
-            times: leader -> partition -> time.
-        """
-
-        def ask(leader: int) -> dict[TopicPartition, int | None]:
-            wanted = {TheirPartition(*key): at for key, at in times[leader].items()}
-            found = self._offsets(f"offsets by time at broker {leader}", wanted)
-            return {key: offset if offset >= 0 else None for key, offset in found.items()}
-
-        return self._each(ask, times)
+        build = functools.partial(wire.topics_request, wanted)
+        return self._asker.ask_any(build, "describing topics", _TOPIC_RIGHT, wire.parse_topics)
 
     def list_reassignments(self) -> dict[TopicPartition, ReassignmentAnswer]:
         """Partitions on their way to other brokers."""
-        found = self._run("listing reassignments", _CLUSTER_RIGHT, self._client.list_partition_reassignments)
-        return {
-            (key.topic, key.partition): ReassignmentAnswer(
-                tuple(raw["replicas"]), tuple(raw["adding_replicas"]), tuple(raw["removing_replicas"])
-            )
-            for key, raw in found.items()
-        }
+        build = functools.partial(wire.reassignments_request, int(self._timeout * 1000))
+        what = "listing reassignments"
+        return self._asker.ask_any(build, what, _CLUSTER_RIGHT, wire.parse_reassignments)
 
     def describe_topic_configs(
         self, topics: Sequence[str], keys: Sequence[str]
@@ -170,16 +104,53 @@ class Admin:
         """Values in force of `keys` for each topic, defaults included; None where Kafka tells nothing."""
         if not topics:
             return {}
-        resources = [ConfigResource(ConfigResourceType.TOPIC, topic, list(keys)) for topic in topics]
+        build = functools.partial(wire.topic_configs_request, topics, keys)
         what, right = "describing topic settings", "DescribeConfigs on Topic *"
-        found = self._run(what, right, self._client.describe_configs, resources, config_filter="all")
-        by_name = found.get("topic", {})
-        answers = {topic: by_name.get(topic) for topic in topics}
-        # kafka-python drops the error code of a resource: no key at all means that we may not see it.
-        return {
-            topic: {key: str(entry["value"]) for key, entry in raw.items()} if raw else None
-            for topic, raw in answers.items()
-        }
+        found = self._asker.ask_any(build, what, right, wire.parse_topic_configs)
+        return {topic: found.get(topic) for topic in topics}
+
+    def ask_log_dirs(self, brokers: Iterable[int], *, replicas: bool = True) -> Asked[tuple[DirAnswer, ...]]:
+        """Ask brokers for their log directories, with all replicas on them or with none."""
+
+        def ask(broker: int) -> Pending[tuple[DirAnswer, ...]]:
+            what = f"log directories of broker {broker}"
+
+            def parse(response: Any) -> tuple[DirAnswer, ...]:
+                found = wire.parse_log_dirs(response)
+                if not found:
+                    message = f"{what} need the right {_CLUSTER_RIGHT}"
+                    raise ConfigurationError(message, reason=Reason.AUTHORIZATION_MISSING)
+                return found
+
+            request = wire.log_dirs_request(replicas=replicas)
+            return self._asker.ask(broker, request, what, _CLUSTER_RIGHT, parse)
+
+        return Asked({broker: ask(broker) for broker in brokers})
+
+    def ask_offsets(
+        self, times: Mapping[int, Mapping[TopicPartition, int]]
+    ) -> Asked[dict[TopicPartition, int]]:
+        """Ask leaders for the first offset that is not older than a time (ms), or wire.LATEST, wire.EARLIEST.
+
+        Args:
+            times: leader -> partition -> time. Partitions that the leader does not tell are left out of its
+                answer; -1 where all records are older.
+        """
+
+        def ask(leader: int, wanted: Mapping[TopicPartition, int]) -> Pending[dict[TopicPartition, int]]:
+            request, what = wire.offsets_request(wanted), f"offsets at broker {leader}"
+            return self._asker.ask(leader, request, what, _TOPIC_RIGHT, wire.parse_offsets)
+
+        return Asked({leader: ask(leader, wanted) for leader, wanted in times.items()})
+
+    def ask_rates(self, brokers: Iterable[int]) -> Asked[dict[str, int]]:
+        """Ask brokers for their replication throttles, bytes per second, as far as set: `leader`, `follower`."""
+
+        def ask(broker: int) -> Pending[dict[str, int]]:
+            request, what = wire.broker_configs_request(broker), f"throttles of broker {broker}"
+            return self._asker.ask(broker, request, what, _CONFIGS_RIGHT, wire.parse_rates)
+
+        return Asked({broker: ask(broker) for broker in brokers})
 
     def create_topic(
         self, name: str, assignments: Sequence[Sequence[int]], config: Mapping[str, str]
@@ -242,22 +213,51 @@ class Admin:
         with translated(what, right):
             return call(*args, **named)
 
-    def _offsets(self, what: str, specs: Mapping[TheirPartition, int]) -> dict[TopicPartition, int]:
-        found = self._run(what, _TOPIC_RIGHT, self._client.list_partition_offsets, dict(specs))
-        return {(key.topic, key.partition): answer.offset for key, answer in found.items()}
 
-    def _each(self, ask: Callable[[int], T], brokers: Iterable[int]) -> dict[int, T | EvenkeelError]:
-        futures = {broker: self._threads.submit(ask, broker) for broker in brokers}
-        answers: dict[int, T | EvenkeelError] = {}
-        for broker, future in futures.items():
-            try:
-                answers[broker] = future.result(self._timeout * 2)
-            except EvenkeelError as error:
-                answers[broker] = error
-            except FutureTimeout:
-                message = f"broker {broker} gave no answer within {self._timeout * 2:g} s"
-                answers[broker] = RetryableError(message, reason=Reason.BROKERS_UNREACHABLE)
-        return answers
+def connect(settings: Mapping[str, Any], seconds: float) -> Any:
+    """A client that has found the cluster through one of its addresses.
+
+    kafka-python spends all its time on the first address that takes a connection and says nothing, as a
+    stopped process does. So addresses are tried one by one, each longer than the last time.
+
+    Raises:
+        kafka.errors.KafkaError: none answers within `seconds`.
+    """
+    deadline = time.monotonic() + seconds
+    addresses = random.sample(settings["bootstrap_servers"], len(settings["bootstrap_servers"]))
+    for number, address in enumerate(itertools.cycle(addresses)):
+        left = max(0.1, deadline - time.monotonic())
+        slot = _FIRST_TRY_SECONDS * 2 ** (number // len(addresses)) if len(addresses) > 1 else left
+        try:
+            return _open(
+                **{**settings, "bootstrap_servers": [address]},
+                request_timeout_ms=int(seconds * 1000),
+                bootstrap_timeout_ms=int(min(slot, left) * 1000),
+                reconnect_backoff_ms=1000,  # for so long a dead node is not chosen again
+                max_in_flight_requests_per_connection=100,  # what is above the limit fails, it does not wait
+                client_id="evenkeel",
+            )
+        except theirs.KafkaError:
+            if time.monotonic() >= deadline - _FIRST_TRY_SECONDS / 4:
+                raise
+    raise AssertionError("a cycle of addresses does not end")
+
+
+def _open(**settings: Any) -> Any:
+    """A client; one that finds no broker leaves no thread and no connection behind."""
+    opened: list[Any] = []
+
+    def build(**found: Any) -> Any:
+        opened.append(KafkaNetClient(**found))
+        return opened[-1]
+
+    try:
+        return KafkaAdminClient(**settings, kafka_client=build)
+    except BaseException:
+        for client in opened:
+            client.close()
+            client._net.stop()  # noqa: SLF001 - its close leaves the thread running
+        raise
 
 
 def admin_settings(connection: Connection, *, move: bool = False) -> dict[str, Any]:
@@ -290,49 +290,3 @@ def _ssl_context(connection: Connection, *, move: bool) -> ssl.SSLContext:
             message = f"{folder}/tls.crt, tls.key: not a certificate and its key"
             raise ConfigurationError(message, reason=Reason.SECRET_MISSING) from error
     return context
-
-
-def _broker(raw: Mapping[str, Any]) -> BrokerAnswer:
-    return BrokerAnswer(
-        raw["broker_id"], raw["host"], raw["port"], raw.get("rack"), bool(raw.get("is_fenced", False))
-    )
-
-
-def _topic(raw: Mapping[str, Any]) -> TopicAnswer:
-    partitions = sorted(raw["partitions"], key=lambda entry: entry["partition_index"])
-    return TopicAnswer(
-        raw["name"],
-        str(raw.get("topic_id", "")),
-        bool(raw["is_internal"]),
-        tuple(map(_partition, partitions)),
-    )
-
-
-def _partition(raw: Mapping[str, Any]) -> PartitionAnswer:
-    leader = raw["leader_id"]
-    return PartitionAnswer(
-        raw["partition_index"],
-        leader if leader >= 0 else None,
-        tuple(raw["replica_nodes"]),
-        tuple(raw["isr_nodes"]),
-    )
-
-
-def _dir(raw: Mapping[str, Any]) -> DirAnswer:
-    """An offline directory answers with error 56, sizes -1 and no topics: failed, never empty."""
-    current: dict[TopicPartition, int] = {}
-    future: dict[TopicPartition, int] = {}
-    for topic in raw["topics"]:
-        for entry in topic["partitions"]:
-            target = future if entry["is_future_key"] else current
-            target[topic["name"], entry["partition_index"]] = entry["partition_size"]
-    total, usable = raw.get("total_bytes", -1), raw.get("usable_bytes", -1)
-    return DirAnswer(
-        path=raw["log_dir"],
-        online=raw["error_code"] == 0,
-        total_bytes=total if total >= 0 else None,
-        usable_bytes=usable if usable >= 0 else None,
-        cordoned=bool(raw.get("is_cordoned", False)),
-        replica_bytes=current,
-        future_bytes=future,
-    )

@@ -1,21 +1,33 @@
-"""Asks a Kafka cluster for everything that a snapshot needs, all brokers at once."""
+"""Asks a Kafka cluster for everything that a snapshot needs, all brokers at once, each with a deadline."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 from evenkeel.domain.connection import Connection
 from evenkeel.errors import EvenkeelError
+from evenkeel.kafka import wire
 from evenkeel.kafka.admin import Admin
-from evenkeel.kafka.answers import ReassignmentAnswer, TopicAnswer, TopicPartition
+from evenkeel.kafka.answers import OffsetSpan, TopicAnswer, TopicPartition
 from evenkeel.keeper.measurement import CONFIG_KEYS, Measurement
 
+T = TypeVar("T")
 UNLIMITED = -1
+DEADLINE_SECONDS = 5.0
+"""A broker that has not answered by then is unknown in this measurement. Healthy ones take milliseconds."""
+Offsets = Mapping[TopicPartition, int]
 
 
 def gather(
-    connection: Connection, *, now_ms: int, config_keys: Iterable[str] = (), horizon_ms: int = 86_400_000
+    connection: Connection,
+    *,
+    now_ms: int,
+    config_keys: Iterable[str] = (),
+    horizon_ms: int = 86_400_000,
+    deadline: float = DEADLINE_SECONDS,
 ) -> Measurement:
     """Measure once, with a fresh client.
 
@@ -24,72 +36,105 @@ def gather(
         now_ms: wall clock, milliseconds since the epoch.
         config_keys: topic settings wanted beyond CONFIG_KEYS.
         horizon_ms: how far ahead expiring bytes are looked for.
+        deadline: seconds for one broker's answer. There are three rounds of questions, and a broker that missed
+            the second is left out of the third: a measurement lasts two deadlines at most, after connecting.
 
     Raises:
         EvenkeelError: not even brokers and topics could be learned; anything less is in the answer.
     """
-    with Admin(connection) as admin:
+    with Admin(connection, timeout=deadline) as admin, ThreadPoolExecutor(2, "gather") as beside:
+        asked = beside.submit(admin.describe_topics)
         cluster = admin.describe_cluster()
-        topics = admin.describe_topics()
+        topics = asked.result()
         online = [broker.id for broker in cluster.brokers if not broker.fenced]
-        configs = _gather_configs(admin, topics, sorted({*CONFIG_KEYS, *config_keys}))
-        offsets = admin.list_offsets(_leaders(topics, online))
+        keys = sorted({*CONFIG_KEYS, *config_keys})
+        configs = beside.submit(_known, lambda: admin.describe_topic_configs(sorted(topics), keys))
+        reassignments = beside.submit(_known, admin.list_reassignments)
+        led = _by_leader(topics, online)
+        dirs, rates = admin.ask_log_dirs(online), admin.ask_rates(online)
+        ends = admin.ask_offsets({leader: dict.fromkeys(keys, wire.LATEST) for leader, keys in led.items()})
+        starts = admin.ask_offsets(
+            {leader: dict.fromkeys(keys, wire.EARLIEST) for leader, keys in led.items()}
+        )
+        offsets = _join_offsets(starts.answers(), ends.answers())
+        found = configs.result()
+        settings = dict.fromkeys(topics) if isinstance(found, EvenkeelError) else found
+        times = _expiry_times(topics, settings, offsets, now_ms + horizon_ms)
+        kept = admin.ask_offsets(times).answers()
         return Measurement(
             taken_at_ms=now_ms,
             cluster=cluster,
             topics=topics,
-            dirs=admin.describe_log_dirs(online, topics),
+            dirs=dirs.answers(),
             offsets=offsets,
-            configs=configs,
-            reassignments=_gather_reassignments(admin),
-            kept_from=_gather_expiry(admin, topics, configs, now_ms + horizon_ms),
+            configs=settings,
+            reassignments=reassignments.result(),
+            kept_from=_kept_from(kept.values()),
+            throttles=rates.answers(),
         )
 
 
-def _leaders(topics: Mapping[str, TopicAnswer], online: list[int]) -> dict[TopicPartition, int]:
-    return {
-        (name, entry.partition): entry.leader
-        for name, topic in topics.items()
-        for entry in topic.partitions
-        if entry.leader is not None and entry.leader in online
-    }
-
-
-def _gather_configs(
-    admin: Admin, topics: Mapping[str, TopicAnswer], keys: list[str]
-) -> dict[str, dict[str, str] | None]:
+def _known(call: Callable[[], T]) -> T | EvenkeelError:
     try:
-        return admin.describe_topic_configs(sorted(topics), keys)
-    except EvenkeelError:
-        return dict.fromkeys(topics)
-
-
-def _gather_reassignments(admin: Admin) -> dict[TopicPartition, ReassignmentAnswer] | EvenkeelError:
-    try:
-        return admin.list_reassignments()
+        return call()
     except EvenkeelError as error:
         return error
 
 
-def _gather_expiry(
-    admin: Admin,
+def _by_leader(topics: Mapping[str, TopicAnswer], online: Iterable[int]) -> dict[int, list[TopicPartition]]:
+    alive = set(online)
+    found: dict[int, list[TopicPartition]] = defaultdict(list)
+    for name, topic in topics.items():
+        for entry in topic.partitions:
+            if entry.leader in alive:
+                found[entry.leader].append((name, entry.partition))
+    return found
+
+
+def _join_offsets(
+    starts: Mapping[int, Offsets | EvenkeelError], ends: Mapping[int, Offsets | EvenkeelError]
+) -> dict[int, Mapping[TopicPartition, OffsetSpan] | EvenkeelError]:
+    found: dict[int, Mapping[TopicPartition, OffsetSpan] | EvenkeelError] = {}
+    for leader, end in ends.items():
+        start = starts[leader]
+        if isinstance(end, EvenkeelError) or isinstance(start, EvenkeelError):
+            found[leader] = end if isinstance(end, EvenkeelError) else start  # type: ignore[assignment]
+            continue
+        found[leader] = {key: OffsetSpan(start[key], last) for key, last in end.items() if key in start}
+    return found
+
+
+def _expiry_times(
     topics: Mapping[str, TopicAnswer],
     configs: Mapping[str, Mapping[str, str] | None],
+    offsets: Mapping[int, Mapping[TopicPartition, OffsetSpan] | EvenkeelError],
     end_ms: int,
-) -> dict[TopicPartition, int | None]:
-    """First offset kept at `end_ms`, of partitions whose records expire by time."""
-    times: dict[int, dict[TopicPartition, int]] = defaultdict(dict)
-    for name, topic in topics.items():
-        retention = retention_ms(configs.get(name))
-        if retention is None or retention == UNLIMITED:
+) -> dict[int, dict[TopicPartition, int]]:
+    """By leader that answered: partitions whose records expire by time, and the oldest time kept at `end_ms`.
+
+    Empty partitions have nothing that could expire and are not asked about.
+    """
+    ages = {name: retention_ms(configs.get(name)) for name in topics}
+    times: dict[int, dict[TopicPartition, int]] = {}
+    for leader, answer in offsets.items():
+        if isinstance(answer, EvenkeelError):
             continue
-        for entry in topic.partitions:
-            if entry.leader is not None:
-                times[entry.leader][name, entry.partition] = max(0, end_ms - retention)
+        wanted = {}
+        for key, span in answer.items():
+            age = ages[key[0]]
+            if age is not None and age != UNLIMITED and span.end > span.start:
+                wanted[key] = max(0, end_ms - age)
+        if wanted:
+            times[leader] = wanted
+    return times
+
+
+def _kept_from(answers: Iterable[Offsets | EvenkeelError]) -> dict[TopicPartition, int | None]:
+    """First offset kept at the end of the horizon; None: all go."""
     found: dict[TopicPartition, int | None] = {}
-    for answer in admin.list_offsets_at(times).values():
+    for answer in answers:
         if not isinstance(answer, EvenkeelError):
-            found.update(answer)
+            found.update((key, offset if offset >= 0 else None) for key, offset in answer.items())
     return found
 
 

@@ -20,11 +20,15 @@ CONFIG_KEYS = (
     "retention.ms",
     "retention.bytes",
     "segment.bytes",
+    "segment.ms",
+    "file.delete.delay.ms",
     "min.insync.replicas",
     "remote.storage.enable",
     "unclean.leader.election.enable",
     "compression.type",
     "max.message.bytes",
+    "leader.replication.throttled.replicas",
+    "follower.replication.throttled.replicas",
 )
 """Topic settings that every measurement asks for."""
 
@@ -44,6 +48,12 @@ class Measurement:
     reassignments: Mapping[TopicPartition, ReassignmentAnswer] | EvenkeelError
     kept_from: Mapping[TopicPartition, int | None] = field(default_factory=dict)
     """First offset that retention will keep at the end of the horizon; None: it keeps nothing."""
+    throttles: Mapping[int, Mapping[str, int] | EvenkeelError] = field(default_factory=dict)
+    """By broker: replication throttles in bytes per second, as far as set: `leader`, `follower`."""
+    kept_dirs: Mapping[int, int] = field(default_factory=dict)
+    """Brokers whose `dirs` are what they said last, and when that was (ms); filled by `LastKnown`."""
+    kept_offsets: Mapping[int, int] = field(default_factory=dict)
+    """Leaders whose `offsets` are what they said last, and when that was (ms)."""
 
     def spans(self) -> dict[TopicPartition, OffsetSpan]:
         """Offsets of all partitions that were told."""
