@@ -1,0 +1,171 @@
+"""The ways to choose a partition that are compared, and the processes that write by them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from benchmarks.harness.job import WriteJob, Written
+from benchmarks.harness.progress import check_stop
+from integration.processes import Process, wait_until
+from scripts.provision import cache, jars, steps
+
+WRITER = "benchmarks.harness.python_writer"
+JAVA_WRITER = Path(__file__).with_name("java") / "BenchWriter.java"
+TABLE_MS = 3_000
+"""A Java writer waits as long before its first record, so that its partitioner has read the tables."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """One way to choose a partition."""
+
+    name: str
+    title: str
+    rule: str
+    """Of the Python writer, or `java`."""
+    routed: bool = False
+    """Whether it reads the keeper's tables."""
+
+
+EVENKEEL = Arm("evenkeel", "Evenkeel, Python router", "evenkeel", routed=True)
+EVENKEEL_JAVA = Arm("evenkeel-java", "Evenkeel, Java partitioner", "java", routed=True)
+LIBRDKAFKA = Arm("librdkafka", "librdkafka's default (sticky, random)", "librdkafka")
+ROUND_ROBIN = Arm("round-robin", "round robin per record", "round-robin")
+JAVA_BUILT_IN = Arm("java-built-in", "Java client's built-in (KIP-794)", "java")
+MOST_FREE = Arm("most-free", "leader with most free bytes", "most-free")
+ARMS = (EVENKEEL, EVENKEEL_JAVA, LIBRDKAFKA, ROUND_ROBIN, JAVA_BUILT_IN, MOST_FREE)
+
+
+def available_arms() -> tuple[Arm, ...]:
+    """All, but the Java partitioner only where it is in the tree."""
+    return tuple(arm for arm in ARMS if arm is not EVENKEEL_JAVA or partitioner_source() is not None)
+
+
+def choose_arms(names: Sequence[str]) -> tuple[Arm, ...]:
+    """Those named, all available ones where none is.
+
+    Raises:
+        SystemExit: an unknown name.
+    """
+    known = {arm.name: arm for arm in available_arms()}
+    if unknown := set(names) - known.keys():
+        raise SystemExit(f"--arms: {sorted(unknown)} unknown; known are {', '.join(known)}")
+    return tuple(arm for name, arm in known.items() if not names or name in names)
+
+
+def partitioner_source() -> Path | None:
+    """The Maven project of our Java partitioner, if it is there."""
+    folder = cache.REPOSITORY / "plugins" / "partitioner"
+    return folder if (folder / "pom.xml").is_file() and _partitioner_class(folder) else None
+
+
+def _partitioner_class(folder: Path) -> str | None:
+    for path in sorted(folder.glob("src/main/java/**/*Partitioner.java")):
+        return ".".join(path.relative_to(folder / "src/main/java").with_suffix("").parts)
+    return None
+
+
+def java_class_path() -> str:
+    """Kafka's client, the Java writer and, where it is in the tree, our partitioner; compiled once.
+
+    Raises:
+        steps.StepFailed: javac is missing or refuses.
+    """
+    home = jars.ensure()
+    sources = [JAVA_WRITER]
+    if (folder := partitioner_source()) is not None:
+        sources += sorted(folder.glob("src/main/java/**/*.java"))
+
+    def build(work: Path) -> None:
+        steps.run(["javac", "-nowarn", "-d", work, "-cp", home.class_path, *sources], timeout=120)
+
+    classes = cache.entry("benchmark-classes", cache.digest([*sources, home.class_path]), build)
+    return f"{home.class_path}:{classes}"
+
+
+def build_command(arm: Arm, job: WriteJob) -> list[str]:
+    """The words that start one writer."""
+    if arm.rule != "java":
+        return [sys.executable, "-m", WRITER, replace(job, rule=arm.rule).to_json()]
+    config: dict[str, str] = {
+        "bootstrap.servers": job.bootstrap,
+        "acks": job.acks,
+        "client.id": f"bench-{arm.name}-{job.writer}",
+        "delivery.timeout.ms": "10000",
+        "request.timeout.ms": "5000",
+        "enable.metrics.push": "false",
+        **job.config,
+    }
+    if arm.routed:
+        folder = partitioner_source()
+        assert folder is not None
+        config["partitioner.class"] = _partitioner_class(folder) or ""
+    words = [job.topic, str(job.bytes_total), f"{job.seconds:g}", str(job.record_bytes)]
+    words += [str(TABLE_MS if arm.routed else 0), *(f"{key}={value}" for key, value in config.items())]
+    flags = ["-Xmx128m", "-XX:+UseSerialGC", f"-Dlog4j2.configurationFile={jars.LOGGING}"]
+    return ["java", *flags, "-cp", java_class_path(), "BenchWriter", *words]
+
+
+def split_job(job: WriteJob, writers: int) -> list[WriteJob]:
+    """The same bytes by several processes."""
+    return [
+        replace(job, bytes_total=job.bytes_total // writers, writer=number, writers=writers)
+        for number in range(writers)
+    ]
+
+
+@contextmanager
+def writing(arm: Arm, jobs: Sequence[WriteJob], folder: Path) -> Iterator[list[Process]]:
+    """The running writers; those still there at the end of the block are ended."""
+    folder.mkdir(parents=True, exist_ok=True)
+    env: Mapping[str, str] = {"PYTHONPATH": f"{cache.REPOSITORY}:{cache.REPOSITORY / 'operator'}"}
+    processes: list[Process] = []
+    try:
+        for job in jobs:
+            log = folder / f"{job.topic}-{job.writer}.log"
+            processes.append(Process(build_command(arm, job), log, env))
+        yield processes
+    finally:
+        for process in processes:
+            process.stop(10)
+
+
+def gather_written(processes: Sequence[Process], seconds: float) -> Written:
+    """Wait for all writers -> their sums.
+
+    Raises:
+        ServerError: one still runs after `seconds`.
+        ValueError: one told nothing.
+        StoppedError: the benchmark is to end.
+    """
+
+    def ended() -> bool:
+        check_stop()
+        return not any(process.running for process in processes)
+
+    wait_until("the writers", ended, seconds=seconds, every=0.1)
+    found = [Written.from_output(process.output()) for process in processes]
+    return Written(
+        sum(one.bytes_acked for one in found),
+        sum(one.bytes_failed for one in found),
+        max(one.seconds for one in found),
+        min(one.tables_seen for one in found),
+    )
+
+
+def stop_writers(processes: Sequence[Process]) -> Written:
+    """End them early -> what those wrote that could still tell."""
+    for process in processes:
+        process.stop(30)
+    acked = failed = 0
+    longest = 0.0
+    for process in processes:
+        with suppress(ValueError):
+            one = Written.from_output(process.output())
+            acked, failed = acked + one.bytes_acked, failed + one.bytes_failed
+            longest = max(longest, one.seconds)
+    return Written(acked, failed, longest)

@@ -1,0 +1,87 @@
+"""Runs side by side, told as they end, and an end in good order at Ctrl-C."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
+from typing import NoReturn, TypeVar
+
+from rich.console import Console
+
+from benchmarks.harness.order import Estimate
+
+T = TypeVar("T")
+R = TypeVar("R")
+stop = threading.Event()
+"""Set when the benchmark is to end early."""
+
+
+class StoppedError(Exception):
+    """The benchmark was told to end."""
+
+
+def check_stop() -> None:
+    """Raise where an end was asked for.
+
+    Raises:
+        StoppedError: it was.
+    """
+    if stop.is_set():
+        raise StoppedError("ended early")
+
+
+class Teller:
+    """Prints each run with the time that is left for the others."""
+
+    def __init__(self, total: int, each_seconds: float, lanes: int = 1) -> None:
+        """`total` runs of about `each_seconds`, `lanes` of them side by side."""
+        self.console = Console()
+        self._estimate = Estimate(total, each_seconds / lanes)
+        self._total = total
+        self._lock = threading.Lock()
+        self.console.print(f"{total} runs, about {_minutes(self._estimate.seconds_left)}")
+
+    def tell(self, text: str) -> None:
+        """A run is done."""
+        with self._lock:
+            self._estimate.finish()
+            place = f"{self._estimate.done}/{self._total}"
+            self.console.print(f"{place:>9}  {_minutes(self._estimate.seconds_left)} left  {text}")
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds / 60:.0f} min" if seconds >= 90 else f"{seconds:.0f} s"
+
+
+def run_side_by_side(work: Callable[[T], R], items: Sequence[T], lanes: int) -> Iterator[R]:
+    """`work` of each item in threads, `lanes` at once; results as they come.
+
+    An interrupt or a failure sets `stop` and waits until the others have cleaned up.
+    """
+    with ThreadPoolExecutor(lanes) as pool:
+        futures = [pool.submit(work, item) for item in items]
+        try:
+            for future in as_completed(futures):
+                yield future.result()
+        except BaseException:
+            stop.set()
+            for future in futures:
+                future.cancel()
+            raise
+
+
+@contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """SIGTERM ends the block as Ctrl-C does."""
+
+    def interrupt(*_: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

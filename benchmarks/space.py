@@ -1,0 +1,221 @@
+"""Experiment 1: space under uneven partitions. `python -m benchmarks.space --help`.
+
+On each layout the same bytes are written by each way to choose a partition; then the disks are measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.harness import progress, results
+from benchmarks.harness.arms import Arm, available_arms, choose_arms, gather_written, split_job, writing
+from benchmarks.harness.job import WriteJob
+from benchmarks.harness.layouts import SPACE, Layout
+from benchmarks.harness.optimum import build_problem, least_fill, uniform_fill
+from benchmarks.harness.order import interleave
+from benchmarks.harness.stage import Stage
+from benchmarks.harness.statistics import recovered, spread
+from benchmarks.harness.steering import INTERVAL_SECONDS, Steering, steering
+from benchmarks.overflow import run_overflow
+from benchmarks.space_report import build_bars, draw, print_tables
+from evenkeel.domain.exchange import TopicRouting
+
+START_SECONDS, RESET_SECONDS = 15.0, 12.0
+"""Of a cluster, and of the time between two arms: only for the estimate."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the command line says."""
+
+    arms: tuple[Arm, ...]
+    layouts: tuple[Layout, ...]
+    repeats: int
+    seconds: float
+    writers: int
+    lanes: int
+    seed: int
+    stream: bool
+    """True: routers' topics are known by their rate, not by a plan as of an ingest."""
+    record_bytes: int
+
+    def parameters(self) -> dict[str, Any]:
+        """For the result."""
+        return {
+            "arms": [arm.name for arm in self.arms],
+            "repeats": self.repeats,
+            "writeSeconds": self.seconds,
+            "writers": self.writers,
+            "layoutsAtOnce": self.lanes,
+            "seed": self.seed,
+            "inflow": "stream" if self.stream else "planned",
+            "recordBytes": self.record_bytes,
+            "keeperIntervalSeconds": INTERVAL_SECONDS,
+        }
+
+
+def run_layout(layout: Layout, options: Options, teller: progress.Teller) -> list[dict[str, Any]]:
+    """All arms on one cluster, interleaved -> a row per run."""
+    rows = []
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="evenkeel-bench-")))
+        stage = stack.enter_context(Stage.open(layout))
+        steer = stack.enter_context(steering(stage, folder / "keeper"))
+        for repeat, arm in interleave(options.arms, options.repeats, options.seed):
+            progress.check_stop()
+            row = run_arm(stage, steer, arm, repeat, options, folder)
+            teller.tell(
+                f"{layout.name:18} {arm.name:14} fullest {row['fullest']:.1%} optimum {row['optimum']:.1%} "
+                f"uniform {row['uniform']:.1%}"
+            )
+            rows.append(row)
+    return rows
+
+
+def run_arm(
+    stage: Stage, steer: Steering, arm: Arm, repeat: int, options: Options, folder: Path
+) -> dict[str, Any]:
+    """Write the layout's bytes by one arm, measure, and give the disk back."""
+    topic, size = f"data-{repeat}-{arm.name}", stage.layout.write_bytes
+    before, there = stage.disks(), stage.topics()
+    stage.create_topic(topic)
+    offset = _steer(steer, topic, size, options) if arm.routed else -1
+    problem = build_problem(stage.snapshot(topic), topic)
+    job = WriteJob(
+        stage.cluster.bootstrap,
+        topic,
+        arm.rule,
+        size,
+        options.seconds,
+        options.record_bytes,
+        plan_offset=offset,
+    )
+    with writing(arm, split_job(job, options.writers), folder) as processes:
+        written = gather_written(processes, 3 * options.seconds + 120)
+    fills = [disk.fill for disk in stage.disks()]
+    row: dict[str, Any] = {
+        "layout": stage.layout.name,
+        "arm": arm.name,
+        "repeat": repeat,
+        "bytesAcked": written.bytes_acked,
+        "bytesFailed": written.bytes_failed,
+        "seconds": written.seconds,
+        "fillsBefore": [round(disk.fill, 5) for disk in before],
+        "fills": [round(fill, 5) for fill in fills],
+        "fullest": max(fills),
+        "spread": spread(fills),
+        "uniform": uniform_fill(problem, written.bytes_acked),
+        "optimum": least_fill(problem, written.bytes_acked),
+    }
+    row["regret"] = row["fullest"] - row["optimum"]
+    row["recovered"] = recovered(row["uniform"], row["optimum"], row["fullest"])
+    if arm.routed:
+        row |= {"tables": len(steer.tables(topic)), "tablesSeen": written.tables_seen}
+        steer.release()
+    stage.drop_topics(_made_since(stage, there), before)
+    return row
+
+
+def _steer(steer: Steering, topic: str, size: int, options: Options) -> int:
+    if not options.stream:
+        return steer.announce_plan(topic, size)
+    steer.follow_stream(topic, TopicRouting(horizon_seconds=max(60, round(options.seconds))))
+    return -1
+
+
+def _made_since(stage: Stage, there: set[str]) -> list[str]:
+    return sorted(name for name in stage.topics() - there if not name.startswith("__"))
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.space", description=__doc__)
+    names = ", ".join(layout.name for layout in SPACE)
+    arms = ", ".join(arm.name for arm in available_arms())
+    parser.add_argument("--layouts", nargs="*", default=[], help=f"of {names}; all")
+    parser.add_argument("--arms", nargs="*", default=[], help=f"of {arms}; all")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=20.0, help="of writing in each run")
+    parser.add_argument("--writers", type=int, default=2, help="producer processes of each run")
+    parser.add_argument("--at-once", type=int, default=1, help="layouts side by side, each its own cluster")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--record-bytes", type=int, default=16_384)
+    parser.add_argument("--stream", action="store_true", help="route by the rate instead of by a plan")
+    parser.add_argument("--no-overflow", action="store_true", help="leave out the run that ends a broker")
+    parser.add_argument("--only-plot", action="store_true", help="tables and plots of the last result again")
+    parser.add_argument("--append", action="store_true", help="keep the last result's rows of other layouts")
+    parser.add_argument("--out", type=Path, default=results.FOLDER)
+    return parser.parse_args(arguments)
+
+
+def read_options(parsed: argparse.Namespace) -> Options:
+    """Checked arguments.
+
+    Raises:
+        SystemExit: an unknown name.
+    """
+    known = {layout.name: layout for layout in SPACE}
+    if unknown := set(parsed.layouts) - known.keys():
+        raise SystemExit(f"--layouts: {sorted(unknown)} unknown; known are {', '.join(known)}")
+    return Options(
+        arms=choose_arms(parsed.arms),
+        layouts=tuple(known[name] for name in parsed.layouts or known),
+        repeats=parsed.repeats,
+        seconds=parsed.seconds,
+        writers=parsed.writers,
+        lanes=parsed.at_once,
+        seed=parsed.seed,
+        stream=parsed.stream,
+        record_bytes=parsed.record_bytes,
+    )
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run, print, plot. Exit 1 where a bar does not hold."""
+    parsed = parse(arguments)
+    options = read_options(parsed)
+    name = "space-stream" if options.stream else "space"
+    last = _last(parsed.out / f"{name}.json")
+    if parsed.only_plot:
+        return _show(last, parsed.out, name)
+    again = {layout.name for layout in options.layouts}
+    rows = [row for row in last.get("rows", ()) if parsed.append and row["layout"] not in again]
+    total = len(options.layouts) * len(options.arms) * options.repeats
+    teller = progress.Teller(total, options.seconds + RESET_SECONDS, options.lanes)
+    with progress.ended_by_signals():
+        overflow = last.get("overflow") if parsed.append else None
+        if not parsed.no_overflow:
+            overflow = run_overflow(options.arms, options.writers, options.record_bytes, teller.console)
+        done = progress.run_side_by_side(
+            lambda layout: run_layout(layout, options, teller), options.layouts, options.lanes
+        )
+        for found in done:
+            rows += found
+            result = results.build_result(
+                "space", options.parameters(), rows, build_bars(rows), overflow=overflow
+            )
+            results.save_result(result, parsed.out, name)
+    return _show(_last(parsed.out / f"{name}.json"), parsed.out, name)
+
+
+def _last(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return found
+
+
+def _show(result: dict[str, Any], folder: Path, name: str) -> int:
+    print_tables(result)
+    draw(result, folder, name)
+    return 0 if all(bar["holds"] for bar in result["bars"]) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
