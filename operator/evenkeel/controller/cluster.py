@@ -48,6 +48,8 @@ class ClusterInput:
     """Why the report cannot be read; empty if it can, or if there is none."""
     deployment: Object | None
     images: Images
+    places_problem: str = ""
+    """What is not known of where brokers run although the spec says how to find them."""
 
 
 def plan_cluster(given: ClusterInput, at: Moment) -> Plan:
@@ -75,7 +77,7 @@ def decide_conditions(given: ClusterInput) -> tuple[Condition, ...]:
     if report is None:
         return first
     return (*first, _decide_balanced(given.cluster, report), _decide_plan(given.cluster, report),
-            _decide_storage(given.cluster, report))  # fmt: skip
+            _decide_storage(given.cluster, report), *_decide_loads(given.cluster, report))  # fmt: skip
 
 
 def _decide_ready(given: ClusterInput) -> tuple[Condition, ...]:
@@ -90,7 +92,7 @@ def _decide_ready(given: ClusterInput) -> tuple[Condition, ...]:
     if not _is_told(given, report):
         return ready(Reason.PENDING, "the keeper has not taken up the newest spec yet")
     message = f"{report.brokers or 0} brokers with {len(report.volumes)} volumes are measured"
-    gap = _gap(report)
+    gap = _gap(report) or given.places_problem
     return is_ready(Reason.MEASURED, clip(f"{message}, but {gap}" if gap else message))
 
 
@@ -182,13 +184,38 @@ def _decide_storage(cluster: BalancedCluster, report: Report) -> Condition:
         message = "the fill of the fullest volume is unknown"
         return Condition(kind, Status.UNKNOWN, Reason.MEASUREMENT_INCOMPLETE, message)
     limit = cluster.spec.balance.max_fill_percent
-    message = f"the fullest volume is at {fill / 10:.1f} %, limit {limit} %"
+    message = f"the fullest volume is at {fill / 10:.1f} %, limit {limit} %{_say_soonest(report)}"
     if fill > limit * 10:
         return Condition(kind, Status.TRUE, Reason.STORAGE_LOW, message)
     gap = _gap(report)
     if gap:
         return Condition(kind, Status.UNKNOWN, Reason.MEASUREMENT_INCOMPLETE, f"{message}; {gap}")
     return Condition(kind, Status.FALSE, Reason.MEASURED, message)
+
+
+def _say_soonest(report: Report) -> str:
+    """Which volume will be full first, of those that will within a year."""
+    filling = [one for one in report.volumes if one.full_in_days is not None]
+    if not filling:
+        return ""
+    first = min(filling, key=lambda one: (one.full_in_days or 0, one.broker, one.path))
+    when = "in less than a day" if first.full_in_days == 0 else f"in about {first.full_in_days} days"
+    return (
+        f"; if inflow goes on as now, {first.path} of broker {first.broker} is the first to be full, {when}"
+    )
+
+
+def _decide_loads(cluster: BalancedCluster, report: Report) -> tuple[Condition, ...]:
+    """Whether Prometheus tells what NodeLoad needs; nothing where no server is named."""
+    kind = ConditionType.LOADS_KNOWN
+    if cluster.spec.measure.prometheus is None:
+        return ()
+    faults = [fault for fault in report.faults if fault.subject == "prometheus"]
+    if not faults:
+        return (Condition(kind, Status.TRUE, Reason.MEASURED, "every load is known of every broker"),)
+    worst = min(faults, key=lambda fault: (fault.reason is Reason.SERIES_REFUSED, fault.message))
+    message = clip("; ".join(fault.message for fault in faults))
+    return (Condition(kind, Status.FALSE, worst.reason, message),)
 
 
 def _build_status(report: Report | None) -> BalancedClusterStatus:
@@ -205,6 +232,7 @@ def _build_status(report: Report | None) -> BalancedClusterStatus:
                 total_bytes=one.total_bytes,
                 used_bytes=one.used_bytes,
                 node=one.node,
+                full_in_days=one.full_in_days,
             )
             for one in report.volumes[:VOLUMES_LIMIT]
         ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from evenkeel import names
@@ -11,7 +11,15 @@ from evenkeel.api.balanced_topic import BalancedTopic
 from evenkeel.api.meta import ObjectRef, Resource, State
 from evenkeel.api.training_dataset import TrainingDataset
 from evenkeel.domain.connection import Connection
-from evenkeel.domain.exchange import Deletion, DeletionPolicy, Desired, DesiredDataset, DesiredTopic, Owner
+from evenkeel.domain.exchange import (
+    BrokerPlace,
+    Deletion,
+    DeletionPolicy,
+    Desired,
+    DesiredDataset,
+    DesiredTopic,
+    Owner,
+)
 
 
 def build_connection(cluster: BalancedCluster, *, folder: str, move_folder: str | None = None) -> Connection:
@@ -33,8 +41,20 @@ def build_desired(
     topics: Sequence[BalancedTopic],
     datasets: Sequence[TrainingDataset],
     installation: str,
+    *,
+    elsewhere: Collection[str] = (),
+    places: Sequence[BrokerPlace] = (),
 ) -> Desired:
-    """Sealed `Desired` of a cluster. `topics` and `datasets`: all that it admits, the older first."""
+    """Sealed `Desired` of a cluster.
+
+    Args:
+        cluster: the cluster.
+        topics: all that it admits, the older first.
+        datasets: the same.
+        installation: who this operator is.
+        elsewhere: UIDs of topics that somebody else manages: routed, and neither changed nor deleted.
+        places: where its brokers run.
+    """
     mine = [topic for topic in topics if belongs(topic.status.cluster_ref, topic, cluster)]
     owned = owners(mine)
     living = [topic for topic in owned if topic.metadata.deletion_timestamp is None]
@@ -43,22 +63,26 @@ def build_desired(
         connection=build_connection(cluster, folder="observe", move_folder="move"),
         policy=cluster.spec.policy(),
         paused=cluster.spec.state is State.PAUSED,
-        topics=tuple(build_topic(topic) for topic in sorted(living, key=lambda one: one.spec.topic_name)),
+        topics=tuple(
+            build_topic(topic, managed=topic.metadata.uid not in elsewhere)
+            for topic in sorted(living, key=lambda one: one.spec.topic_name)
+        ),
         datasets=build_datasets(
             [one for one in datasets if belongs(one.status.cluster_ref, one, cluster)], mine
         ),
         deletions=tuple(
             Deletion(one.spec.topic_name, one.metadata.uid, one.status.topic_id)
             for one in sorted(owned, key=lambda one: one.spec.topic_name)
-            if is_topic_to_delete(one)
+            if is_topic_to_delete(one) and one.metadata.uid not in elsewhere
         ),
+        places=tuple(places),
     ).sealed()
 
 
-def build_topic(topic: BalancedTopic) -> DesiredTopic:
-    """A topic as declared; a paused one is only measured and routed."""
+def build_topic(topic: BalancedTopic, *, managed: bool = True) -> DesiredTopic:
+    """A topic as declared; one that is paused, or not managed by us, is only measured and routed."""
     spec = topic.spec
-    active = spec.state is State.ACTIVE
+    active = managed and spec.state is State.ACTIVE
     return DesiredTopic(
         owner_uid=topic.metadata.uid,
         name=spec.topic_name,

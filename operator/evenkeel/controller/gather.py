@@ -18,6 +18,7 @@ from evenkeel.controller.desired import belongs, build_connection, build_desired
 from evenkeel.controller.jobs import JobView, view_job
 from evenkeel.controller.loop import Planner
 from evenkeel.controller.nodes import NodeView, eligible_nodes, view_node
+from evenkeel.controller.places import find_places
 from evenkeel.controller.plan import Moment, Plan, Removal
 from evenkeel.controller.pods import Images
 from evenkeel.controller.preload import PreloadInput, plan_preload
@@ -96,18 +97,23 @@ def gather_cluster(context: Context, item: Object, key: Key, at: Moment) -> Plan
     cluster = views.cluster(key.namespace, key.name)
     assert cluster is not None
     report, problem = _read_report(views, cluster)
+    topics = _admitted(views, cluster, views.topics())
+    places = find_places(cluster, views.broker_pods(cluster), report)
     return plan_cluster(
         ClusterInput(
             item=item,
             cluster=cluster,
             desired=build_desired(
                 cluster,
-                _admitted(views, cluster, views.topics()),
+                topics,
                 _admitted(views, cluster, views.datasets()),
                 context.installation,
+                elsewhere={one.metadata.uid for one in topics if views.manager(one, cluster) is not None},
+                places=places.known,
             ),
             report=report,
             report_problem=problem,
+            places_problem=places.problem,
             deployment=views.store.get("Deployment", key.namespace, names.keeper_name(key.name)),
             images=context.images,
         ),
@@ -128,6 +134,7 @@ def gather_topic(context: Context, item: Object, key: Key, at: Moment) -> Plan:
             topic=topic,
             choice=choice,
             owner=_owner(views, topic, cluster),
+            manager=None if cluster is None else views.manager(topic, cluster),
             told=None if cluster is None else views.desired(cluster),
             report=None if cluster is None else _read_report(views, cluster)[0],
         ),

@@ -15,9 +15,11 @@ from typing import Any
 from evenkeel import names
 from evenkeel.controller import triggers
 from evenkeel.controller.act import Pace, Writer
+from evenkeel.controller.broker_pods import BrokerPodsWatch
 from evenkeel.controller.gather import Context, build_planners
 from evenkeel.controller.health import Metrics
 from evenkeel.controller.loop import Loop
+from evenkeel.controller.optional import KafkaTopics
 from evenkeel.controller.pods import Images
 from evenkeel.controller.settings import Settings, level_number, read_settings
 from evenkeel.controller.store import Store
@@ -110,8 +112,12 @@ class Operator:
         log.info("operator started identity=%s metrics_port=%d", self._settings.identity, health.port)
         supervisor.start()
         follows = [follow(self._kube, self._store, one) for one in FEEDS]
+        beside = (
+            KafkaTopics(self._kube, self._store, self._settings.absent_seconds).run(),
+            BrokerPodsWatch(self._kube, self._views).run(),
+        )
         try:
-            await _race(stop, self._relist.run(), self._probe(), self._lead(stop), *follows)
+            await _race(stop, self._relist.run(), self._probe(), self._lead(stop), *follows, *beside)
         finally:
             await self._lease.release()
             await health.close()

@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from evenkeel import names
-from evenkeel.api.balanced_topic import BalancedTopic, BalancedTopicStatus, RoutesStatus
-from evenkeel.api.meta import State
+from evenkeel.api.balanced_topic import (
+    CAPS_SHOWN,
+    DRIFT_SHOWN,
+    BalancedTopic,
+    BalancedTopicStatus,
+    RoutesStatus,
+    ScoreStatus,
+)
+from evenkeel.api.meta import State, clip
 from evenkeel.controller.conditions import Condition, Status, build_conditions, is_ready, ready, transitions
 from evenkeel.controller.desired import build_topic, is_topic_to_delete
 from evenkeel.controller.plan import Moment, Patch, Plan, Saying
 from evenkeel.controller.references import Choice
 from evenkeel.controller.store import Object
 from evenkeel.domain.exchange import DeletionPolicy, Desired, Fault, Report, RoutesReport, TopicReport
+from evenkeel.kube.events import EventType, Note
 from evenkeel.kube.resources import BALANCED_TOPIC
 from evenkeel.reasons import ConditionType, Reason
 
+SCORES_SHOWN = 16
+SENTENCE_LIMIT = 512
 STALLING = frozenset(
     {
+        Reason.TOPIC_DRIFT,
         Reason.PARTITIONS_LOWERED,
         Reason.REPLICATION_ABOVE_BROKERS,
         Reason.REPLICATION_DIFFERS,
@@ -40,6 +52,8 @@ class TopicInput:
     told: Desired | None
     """What the keeper was told last."""
     report: Report | None
+    manager: str | None = None
+    """KafkaTopic of Strimzi that manages the topic, as `namespace/name`."""
 
 
 def plan_topic(given: TopicInput, at: Moment) -> Plan:
@@ -60,14 +74,37 @@ def plan_topic(given: TopicInput, at: Moment) -> Plan:
     return Plan(
         patches=patches,
         status=status,
-        sayings=tuple(Saying(given.item, note) for note in transitions(present, conditions, "Declare")),
+        sayings=tuple(
+            Saying(given.item, note)
+            for note in (*transitions(present, conditions, "Declare"), *_news(given, conditions))
+        ),
     )
+
+
+def _news(given: TopicInput, conditions: Iterable[Condition]) -> list[Note]:
+    """Events for what a condition does not say: changes that were set back, and scores that fell out."""
+    found = _reported(given)
+    if found is None or given.owner != given.topic.key:
+        return []
+    said = {one.message for one in conditions} | set(given.topic.status.drift)
+    drift = [
+        Note(Reason.TOPIC_DRIFT, one, "Declare", EventType.WARNING) for one in found.drift if one not in said
+    ]
+    before = given.topic.status.routes
+    old = {one.name: one.reason for one in before.scores} if before is not None else {}
+    dropped = [
+        Note(one.reason, f"score {one.name} does not count: {one.message}", "Route", EventType.WARNING)
+        for one in (found.routes.scores if found.routes is not None and found.routes.active else ())
+        if one.reason is not Reason.ROUTED and old.get(one.name) != one.reason.value
+    ]
+    return [*drift, *dropped]
 
 
 def _plan_deletion(given: TopicInput, at: Moment) -> Plan:
     if names.FINALIZER not in given.topic.metadata.finalizers:
         return Plan()
-    if not is_topic_to_delete(given.topic) or given.owner != given.topic.key or is_gone(given):
+    others = given.owner != given.topic.key or given.manager is not None
+    if not is_topic_to_delete(given.topic) or others or is_gone(given):
         return Plan(patches=(_patch_finalizer(given, wanted=False),))
     return _say_deleting(given, at)
 
@@ -140,16 +177,39 @@ def _decide_ready(given: TopicInput, found: TopicReport | None) -> tuple[Conditi
         return ready(
             Reason.CLUSTER_NOT_READY, f"BalancedCluster {choice.cluster.key} has not been measured yet"
         )
-    return _decide_trouble(given, report, found) or is_ready(
-        Reason.READY, f"topic {topic.spec.topic_name} exists as declared"
+    return _decide_trouble(given, report, found) or _decide_well(given)
+
+
+def _decide_well(given: TopicInput) -> tuple[Condition, ...]:
+    """The topic exists and nothing is wrong with it, as far as it is ours."""
+    spec = given.topic.spec
+    if given.manager is None:
+        return is_ready(Reason.READY, f"topic {spec.topic_name} exists as declared")
+    message = (
+        f"KafkaTopic {given.manager} of Strimzi manages topic {spec.topic_name}: it is routed and not changed"
     )
+    unused = [
+        name
+        for name, value in (
+            ("partitions", spec.partitions),
+            ("replicationFactor", spec.replication_factor),
+            ("config", spec.config),
+        )
+        if value
+    ]
+    if not unused:
+        return is_ready(Reason.MANAGED_ELSEWHERE, message)
+    cure = (
+        f'remove {", ".join(unused)} from spec, or annotate the KafkaTopic with strimzi.io/managed: "false"'
+    )
+    return ready(Reason.MANAGED_ELSEWHERE, f"{message} from here; {cure}", stalled=True)
 
 
 def _decide_trouble(
     given: TopicInput, report: Report, found: TopicReport | None
 ) -> tuple[Condition, ...] | None:
     fault = _fault(report, given.topic.spec.topic_name)
-    if fault is not None and _is_told(given):
+    if fault is not None and _is_told(given) and not (given.manager and fault.reason is Reason.TOPIC_MISSING):
         return ready(fault.reason, fault.message, stalled=fault.reason in STALLING)
     if found is None or not found.exists:
         return _missing(given, report)
@@ -162,6 +222,9 @@ def _missing(given: TopicInput, report: Report) -> tuple[Condition, ...]:
     cluster_fault = next((one for one in report.faults if not one.subject), None)
     if cluster_fault is not None:
         return ready(Reason.CLUSTER_NOT_READY, f"the cluster is not ready: {cluster_fault.message}")
+    if given.manager is not None:
+        message = f"topic {given.topic.spec.topic_name} is not there yet: KafkaTopic {given.manager} of Strimzi makes it"
+        return ready(Reason.TOPIC_MISSING, message)
     if given.topic.spec.state is State.PAUSED:
         return ready(Reason.PAUSED, "the topic does not exist and spec.state is Paused", stalled=True)
     return ready(Reason.TOPIC_CREATING, f"topic {given.topic.spec.topic_name} is being created")
@@ -180,7 +243,7 @@ def _is_told(given: TopicInput) -> bool:
             return True
     if told is None or report is None or told.version != report.desired_version:
         return False
-    return build_topic(given.topic) in told.topics
+    return build_topic(given.topic, managed=given.manager is None) in told.topics
 
 
 def _reported(given: TopicInput) -> TopicReport | None:
@@ -202,6 +265,8 @@ def _build_status(given: TopicInput) -> BalancedTopicStatus:
         topic_id=found.topic_id,
         partitions=found.partitions,
         replication_factor=found.replication_factor,
+        drift=tuple(clip(one, SENTENCE_LIMIT) for one in found.drift[:DRIFT_SHOWN]),
+        managed_by=given.manager,
         routes=None if found.routes is None or not found.routes.active else build_routes(found.routes),
     )
 
@@ -215,4 +280,10 @@ def build_routes(routes: RoutesReport) -> RoutesStatus:
         optimal_max_fill_permille=routes.optimal_max_fill_permille,
         uncapped_max_fill_permille=routes.uncapped_max_fill_permille,
         uniform_max_fill_permille=routes.uniform_max_fill_permille,
+        binding_caps=tuple(clip(one, 128) for one in routes.binding_caps[:CAPS_SHOWN]),
+        steered_percent=routes.steered_percent,
+        scores=tuple(
+            ScoreStatus(name=one.name, reason=one.reason.value, message=clip(one.message, 1024))
+            for one in {score.name: score for score in routes.scores}.values()
+        )[:SCORES_SHOWN],
     )

@@ -6,7 +6,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from evenkeel import names
+from evenkeel.controller import places, strimzi
 from evenkeel.controller.store import Key, Object, Store, key_of
+from evenkeel.controller.strimzi import topic_name
 
 CLUSTER = "BalancedCluster"
 TOPIC = "BalancedTopic"
@@ -44,6 +46,19 @@ def _of_topic(store: Store, old: Object | None, item: Object) -> Iterator[Key]:
     for one in store.all(DATASET, item["metadata"]["namespace"]):
         if (one["spec"].get("topicRef") or {}).get("name") == item["metadata"]["name"]:
             yield key_of(one)
+
+
+def _of_kafka_topic(store: Store, old: Object | None, item: Object) -> Iterator[Key]:
+    """BalancedTopics on the same topic, and what their keepers are told of it."""
+    wanted = {topic_name(one) for one in (old, item) if one is not None}
+    for one in store.all(TOPIC):
+        if one["spec"].get("topicName") in wanted:
+            yield key_of(one)
+            yield from cluster_keys(one)
+
+
+def _of_broker_pods(_store: Store, _old: Object | None, item: Object) -> Iterator[Key]:
+    yield Key(CLUSTER, item["metadata"]["namespace"], item["metadata"]["name"])
 
 
 def _of_dataset(store: Store, old: Object | None, item: Object) -> Iterator[Key]:
@@ -108,6 +123,8 @@ _BY_KIND = {
     TOPIC: _of_topic,
     DATASET: _of_dataset,
     "NodeCache": _of_node_cache,
+    strimzi.KIND: _of_kafka_topic,
+    places.KIND: _of_broker_pods,
     "ConfigMap": _of_config_map,
     "Deployment": _of_child,
     "Role": _of_child,

@@ -13,7 +13,10 @@ from evenkeel.api.balanced_topic import BalancedTopic
 from evenkeel.api.meta import Resource
 from evenkeel.api.node_cache import NodeCache
 from evenkeel.api.training_dataset import TrainingDataset
+from evenkeel.controller import places, strimzi
+from evenkeel.controller.places import BrokerPodsFound
 from evenkeel.controller.store import Object, Store
+from evenkeel.controller.strimzi import find_manager
 from evenkeel.domain import codec, envelope
 from evenkeel.domain.exchange import Desired, Report
 from evenkeel.errors import InputError
@@ -66,6 +69,16 @@ class Views:
         items = [item for item in self.store.all(kind) if item["spec"].get("topicName") == topic]
         found = (self._try(BalancedTopic, item) for item in items)
         return sorted((one for one in found if one is not None), key=_age)
+
+    def manager(self, topic: BalancedTopic, cluster: BalancedCluster) -> str | None:
+        """The KafkaTopic of Strimzi that manages the topic, as `namespace/name`."""
+        return find_manager(topic, cluster.spec.bootstrap_servers, self.store.all(strimzi.KIND))
+
+    def broker_pods(self, cluster: BalancedCluster) -> BrokerPodsFound | None:
+        """The pods of the brokers, where the cluster says how to find them; None before they were looked for."""
+        meta = cluster.metadata
+        item = self.store.get(places.KIND, meta.namespace or "", meta.name)
+        return None if item is None or cluster.spec.brokers is None else item["found"]
 
     def desired(self, cluster: BalancedCluster) -> Desired | None:
         """What the keeper was told last, as the API server has it; None before that."""

@@ -13,6 +13,7 @@ from typing import Any
 import kopf
 
 from evenkeel import names
+from evenkeel.controller import places, strimzi
 from evenkeel.controller.handlers import build_registry, build_settings
 from evenkeel.controller.health import Metrics
 from evenkeel.controller.store import Store, is_newer, key_of
@@ -187,7 +188,12 @@ FEEDS: Sequence[Feed] = (
     Feed(resources.NODE),
     Feed(resources.NAMESPACE),
 )
-NEEDED = (*(resource.kind for resource in OWN_KINDS), *(feed.tag for feed in FEEDS))
+NEEDED = (
+    *(resource.kind for resource in OWN_KINDS),
+    *(feed.tag for feed in FEEDS),
+    strimzi.KIND,
+    places.KIND,
+)
 """What must be complete before anything is planned: absence must mean absence."""
 
 

@@ -18,7 +18,7 @@ from kubernetes.aio.config.kube_config import KUBE_CONFIG_DEFAULT_LOCATION
 from evenkeel import names
 from evenkeel.errors import ConfigurationError, EvenkeelError, RetryableError
 from evenkeel.kube import watch as watching
-from evenkeel.kube.failures import NotFoundError, failure
+from evenkeel.kube.failures import KindAbsentError, NotFoundError, failure
 from evenkeel.kube.resources import TOKEN_REVIEW, Resource
 
 Object = dict[str, Any]
@@ -165,10 +165,11 @@ class Kube:
         label_selector: str = "",
         field_selector: str = "",
         on_listed: Callable[[], None] | None = None,
+        optional: bool = False,
     ) -> AsyncIterator[tuple[str, Object]]:
         """`(ADDED | MODIFIED | DELETED, object)` for ever; see `kube.watch.follow`."""
         selection = watching.Selection(resource, namespace, label_selector, field_selector)
-        return watching.follow(self, selection, on_listed)
+        return watching.follow(self, selection, on_listed, optional=optional)
 
     async def open_watch(self, path: str, query: Mapping[str, str], seconds: float) -> aiohttp.ClientResponse:
         """The open response of a watch request; the caller reads lines and closes it."""
@@ -243,6 +244,20 @@ class Kube:
         user = status.get("user", {})
         extra = {key: tuple(values) for key, values in user.get("extra", {}).items()}
         return TokenIdentity(user.get("username", ""), user.get("uid", ""), extra)
+
+    async def find_version(self, group: str, plural: str) -> str | None:
+        """The version in which a kind of somebody else is served, the preferred one first; None: in none."""
+        try:
+            found = await self._call("GET", f"/apis/{group}")
+            preferred = found.get("preferredVersion", {}).get("version")
+            versions = [one["version"] for one in found.get("versions", ())]
+            for version in sorted(versions, key=lambda one: one != preferred):
+                served = await self._call("GET", f"/apis/{group}/{version}")
+                if any(one["name"] == plural for one in served.get("resources", ())):
+                    return str(version)
+        except (KindAbsentError, NotFoundError):
+            return None
+        return None
 
     async def ready(self) -> bool:
         """Whether the API server answers at all."""

@@ -45,6 +45,7 @@ POD = Resource("v1", "pods", namespaced=True, kind="Pod")
 NODE = Resource("v1", "nodes", namespaced=False, kind="Node")
 NAMESPACE = Resource("v1", "namespaces", namespaced=False, kind="Namespace")
 VOLUME_CLAIM = Resource("v1", "persistentvolumeclaims", namespaced=True, kind="PersistentVolumeClaim")
+PERSISTENT_VOLUME = Resource("v1", "persistentvolumes", namespaced=False, kind="PersistentVolume")
 DEPLOYMENT = Resource("apps/v1", "deployments", namespaced=True, kind="Deployment")
 JOB = Resource("batch/v1", "jobs", namespaced=True, kind="Job")
 ROLE = Resource("rbac.authorization.k8s.io/v1", "roles", namespaced=True, kind="Role")
@@ -55,3 +56,9 @@ TOKEN_REVIEW = Resource("authentication.k8s.io/v1", "tokenreviews", namespaced=F
 CUSTOM_RESOURCE_DEFINITION = Resource(
     "apiextensions.k8s.io/v1", "customresourcedefinitions", namespaced=False, kind="CustomResourceDefinition"
 )
+STRIMZI_GROUP = "kafka.strimzi.io"
+
+
+def kafka_topic(version: str) -> Resource:
+    """Strimzi's KafkaTopic in a version that is served: `v1`, and `v1beta2` before."""
+    return Resource(f"{STRIMZI_GROUP}/{version}", "kafkatopics", namespaced=True, kind="KafkaTopic")

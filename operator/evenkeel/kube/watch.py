@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import aiohttp
 
-from evenkeel.errors import EvenkeelError, RetryableError
+from evenkeel.errors import ConfigurationError, EvenkeelError, RetryableError
 from evenkeel.kube.failures import ExpiredError, failure
 from evenkeel.kube.resources import Resource
 
@@ -41,13 +41,21 @@ class Selection:
 
 
 async def follow(
-    kube: Kube, selection: Selection, on_listed: Callable[[], None] | None = None
+    kube: Kube,
+    selection: Selection,
+    on_listed: Callable[[], None] | None = None,
+    *,
+    optional: bool = False,
 ) -> AsyncIterator[Change]:
     """Yield `(ADDED | MODIFIED | DELETED, object)`; never ends, goes on after any trouble.
 
     After each list, objects that vanished meanwhile are yielded as DELETED with their last known
     content; an object whose version is known already is not yielded again. `on_listed` is called when
     the consumer has seen a whole list.
+
+    Raises:
+        ConfigurationError: only where the selection is `optional`: its kind is not installed, or the right
+            to read it is missing.
     """
     known: dict[str, dict[str, Any]] = {}
     pause = FIRST_PAUSE
@@ -68,6 +76,8 @@ async def follow(
         except ExpiredError:
             continue
         except EvenkeelError as error:
+            if optional and isinstance(error, ConfigurationError):
+                raise
             log.info("watch interrupted kind=%s retry_s=%.1f why=%s", selection.resource.kind, pause, error)
         await asyncio.sleep(pause * random.uniform(0.8, 1.2))  # noqa: S311 - spreads reconnects
         pause = min(LONGEST_PAUSE, pause * 2)
