@@ -78,7 +78,7 @@ final class Json {
     }
 
     private Object readValue(int depth) throws InvalidTableException {
-        if (depth > DEEPEST) {
+        if (depth >= DEEPEST) {
             throw error("deeper than " + DEEPEST + " levels");
         }
         switch (peek()) {
