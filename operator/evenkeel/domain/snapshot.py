@@ -38,6 +38,8 @@ class Broker:
     fenced: bool = False
     log_dirs: tuple[LogDir, ...] = ()
     load: Mapping[str, float] = field(default_factory=dict)
+    measured_at_ms: int | None = None
+    """When it told its log directories, where that was in an earlier measurement; None: in this one, or never."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,8 @@ class Topic:
     """How long deleted segments keep their space."""
     min_isr: int | None = None
     remote_storage: bool = False
+    throttled_replicas: Mapping[str, str] = field(default_factory=dict)
+    """`leader`, `follower` -> replicas whose copying is throttled, as Kafka writes them: `0:1,1:2` or `*`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +79,14 @@ class Partition:
     replica_dirs: Mapping[int, str] = field(default_factory=dict)
     """broker -> path of the log directory; absent where a broker has one directory."""
     adding_bytes: int | None = None
+    future_dirs: Mapping[int, str] = field(default_factory=dict)
+    """broker -> path of the log directory of the same broker that the replica is being moved to."""
+    future_bytes: Mapping[int, int] = field(default_factory=dict)
+    """broker -> bytes copied there so far; not in `replica_bytes`, which is what lies in the directory of now."""
     log_start: int | None = None
     end: int | None = None
+    offsets_at_ms: int | None = None
+    """When its leader told `log_start` and `end`, where that was in an earlier measurement."""
     bytes_per_second: float | None = None
     """On-disk growth before retention and replication, by whomever."""
     unsteered_bytes_per_second: float | None = None
@@ -106,6 +116,8 @@ class Throttle:
 
     broker: int
     bytes_per_second: int
+    role: str = "leader"
+    """Which side of the copying it slows down: `leader` (sending) or `follower` (receiving)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from evenkeel import names
 from evenkeel.domain.exchange import BrokerPlace
-from evenkeel.domain.snapshot import Broker, ClusterSnapshot, LogDir, Partition, Topic
+from evenkeel.domain.snapshot import Broker, ClusterSnapshot, LogDir, Partition, Throttle, Topic
 from evenkeel.errors import EvenkeelError
 from evenkeel.kafka.answers import BrokerAnswer, DirAnswer, OffsetSpan, PartitionAnswer, TopicPartition
 from evenkeel.keeper.expiry import Expiry
@@ -14,6 +15,11 @@ from evenkeel.keeper.growth import Growth, leader_bytes, replica_bytes
 from evenkeel.keeper.inflow import Inflow, build_incoming
 from evenkeel.keeper.measurement import Measurement
 from evenkeel.planning.retention import Horizons
+
+THROTTLE_ROLES = ("leader", "follower")
+THROTTLED_REPLICAS = "replication.throttled.replicas"
+_NONE: Mapping[int, Any] = {}
+"""Shared by all partitions that have none."""
 
 
 def assemble(
@@ -28,7 +34,7 @@ def assemble(
     """Build the snapshot.
 
     Args:
-        measurement: the answers.
+        measurement: the answers, last known ones included; those are told with their age.
         growth: history of rates, this measurement included.
         places: where brokers run, as far as the operator knows.
         inflow: planned writes, and what routers said.
@@ -53,6 +59,7 @@ def assemble(
         topics=topics,
         taken_at_ms=measurement.taken_at_ms,
         cluster_id=measurement.cluster.cluster_id,
+        throttles=_throttles(measurement),
         unknown=tuple(_unknown(measurement, brokers)),
     )
 
@@ -67,7 +74,7 @@ def _broker(
     dirs = measurement.dirs.get(answer.id)
     volumes = place.volumes if place else {}
     if isinstance(dirs, tuple):
-        log_dirs = tuple(_log_dir(entry, volumes) for entry in dirs)
+        log_dirs = tuple(_log_dir(entry, volumes, up=not answer.fenced) for entry in dirs)
     else:
         # Known by name from an earlier answer, unknown in size: never empty, never zero.
         log_dirs = tuple(LogDir(entry.path, online=not answer.fenced, volume=entry.volume) for entry in paths)
@@ -79,16 +86,17 @@ def _broker(
         online=not answer.fenced,
         fenced=answer.fenced,
         log_dirs=log_dirs,
+        measured_at_ms=measurement.kept_dirs.get(answer.id),
         load={"roundTripMs": trip} if (trip := inflow.round_trips_ms.get(answer.id)) is not None else {},
     )
 
 
-def _log_dir(entry: DirAnswer, volumes: Mapping[str, str]) -> LogDir:
+def _log_dir(entry: DirAnswer, volumes: Mapping[str, str], *, up: bool) -> LogDir:
     return LogDir(
         path=entry.path,
         total_bytes=entry.total_bytes,
         usable_bytes=entry.usable_bytes,
-        online=entry.online,
+        online=entry.online and up,
         cordoned=entry.cordoned,
         volume=volumes.get(entry.path),
     )
@@ -111,6 +119,9 @@ def _topic(name: str, internal: bool, config: Mapping[str, str] | None) -> Topic
         file_delete_delay_ms=number("file.delete.delay.ms"),
         min_isr=number("min.insync.replicas"),
         remote_storage=known.get("remote.storage.enable") == "true",
+        throttled_replicas={
+            role: value for role in THROTTLE_ROLES if (value := known.get(f"{role}.{THROTTLED_REPLICAS}"))
+        },
     )
 
 
@@ -118,7 +129,7 @@ def _partitions(
     measurement: Measurement, growth: Growth, inflow: Inflow, expiry: Expiry
 ) -> tuple[Partition, ...]:
     spans, sizes, leaders = measurement.spans(), replica_bytes(measurement), leader_bytes(measurement)
-    dirs = _replica_dirs(measurement)
+    dirs, futures = _replica_dirs(measurement), _future_replicas(measurement)
     return tuple(
         _partition(
             (name, entry.partition),
@@ -131,6 +142,7 @@ def _partitions(
             sizes=sizes.get((name, entry.partition), {}),
             dirs=dirs.get((name, entry.partition), {}),
             size=leaders.get((name, entry.partition)),
+            futures=futures.get((name, entry.partition), {}),
         )
         for name, topic in sorted(measurement.topics.items())
         for entry in topic.partitions
@@ -149,6 +161,7 @@ def _partition(
     sizes: Mapping[int, int],
     dirs: Mapping[int, str],
     size: int | None,
+    futures: Mapping[int, tuple[str, int]],
 ) -> Partition:
     moving = measurement.reassignments
     change = moving.get(key) if not isinstance(moving, EvenkeelError) else None
@@ -164,8 +177,11 @@ def _partition(
         replica_bytes=sizes,
         replica_dirs=dirs,
         adding_bytes=_still_inbound(adding, sizes, size),
+        future_dirs={broker: path for broker, (path, _) in futures.items()} if futures else _NONE,
+        future_bytes={broker: copied for broker, (_, copied) in futures.items()} if futures else _NONE,
         log_start=span.start if span else None,
         end=span.end if span else None,
+        offsets_at_ms=measurement.kept_offsets.get(entry.leader) if entry.leader is not None else None,
         bytes_per_second=growth.partition_rate(key),
         unsteered_bytes_per_second=inflow.unsteered.get(key),
         expiring_bytes=expiry.of(key, span, size),
@@ -189,6 +205,25 @@ def _replica_dirs(measurement: Measurement) -> dict[TopicPartition, dict[int, st
     return found
 
 
+def _future_replicas(measurement: Measurement) -> dict[TopicPartition, dict[int, tuple[str, int]]]:
+    """Copies that move between directories of a broker: partition -> broker -> target and bytes so far."""
+    found: dict[TopicPartition, dict[int, tuple[str, int]]] = {}
+    for broker, answer in measurement.dirs.items():
+        for directory in answer if isinstance(answer, tuple) else ():
+            for key, copied in directory.future_bytes.items():
+                found.setdefault(key, {})[broker] = directory.path, copied
+    return found
+
+
+def _throttles(measurement: Measurement) -> tuple[Throttle, ...]:
+    return tuple(
+        Throttle(broker, rate, role)
+        for broker, rates in sorted(measurement.throttles.items())
+        if not isinstance(rates, EvenkeelError)
+        for role, rate in sorted(rates.items(), reverse=True)
+    )
+
+
 def _unknown(measurement: Measurement, brokers: tuple[Broker, ...]) -> Iterable[str]:
     for index, broker in enumerate(brokers):
         if not isinstance(measurement.dirs.get(broker.id), tuple):
@@ -205,3 +240,5 @@ def _unknown(measurement: Measurement, brokers: tuple[Broker, ...]) -> Iterable[
             yield f"topics[{index}].cleanupPolicy"
     if isinstance(measurement.reassignments, EvenkeelError):
         yield "partitions.adding"
+    if any(isinstance(rates, EvenkeelError) for rates in measurement.throttles.values()):
+        yield "throttles"

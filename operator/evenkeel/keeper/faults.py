@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from evenkeel.domain.exchange import Fault
 from evenkeel.errors import EvenkeelError
+from evenkeel.keeper.last_known import KEPT_INTERVALS
 from evenkeel.keeper.measurement import Measurement
 from evenkeel.reasons import Reason
 
@@ -71,8 +72,13 @@ class Recent:
         return tuple(self._noted)
 
 
-def measurement_faults(measurement: Measurement) -> list[Fault]:
-    """What could not be measured, in words that stay the same while the cause does."""
+def measurement_faults(measurement: Measurement, kept: Collection[int] = ()) -> list[Fault]:
+    """What could not be measured, in words that stay the same while the cause does.
+
+    Args:
+        measurement: as gathered, without last known answers.
+        kept: brokers whose last known sizes are used instead.
+    """
     faults = [
         Fault(
             Reason.MEASUREMENT_INCOMPLETE,
@@ -82,15 +88,11 @@ def measurement_faults(measurement: Measurement) -> list[Fault]:
         for broker in measurement.cluster.brokers
         if broker.fenced
     ]
-    for subject, error in measurement.errors():
-        if error.reason is Reason.BROKERS_UNREACHABLE:
-            what = f"{subject.replace('/', ' ') or 'a broker'} does not answer"
-            faults.append(Fault(error.reason, what, subject))
-        else:
-            faults.append(Fault(error.reason, error.message, subject))
+    faults += [_build_missing(subject, error, kept) for subject, error in measurement.errors()]
     if measurement.topics and all(config is None for config in measurement.configs.values()):
         message = "topic settings need the right DescribeConfigs on Topic *"
         faults.append(Fault(Reason.AUTHORIZATION_MISSING, message))
+    faults += _refused_throttles(measurement)
     offline = [
         (broker, directory.path)
         for broker, answer in measurement.dirs.items()
@@ -102,4 +104,22 @@ def measurement_faults(measurement: Measurement) -> list[Fault]:
         Fault(Reason.MEASUREMENT_INCOMPLETE, f"log directory {path} has failed", f"broker/{broker}")
         for broker, path in offline
     ]
-    return faults
+    return list(dict.fromkeys(faults))
+
+
+def _build_missing(subject: str, error: EvenkeelError, kept: Collection[int]) -> Fault:
+    if error.reason is not Reason.BROKERS_UNREACHABLE:
+        return Fault(error.reason, error.message, subject)
+    what = f"{subject.replace('/', ' ') or 'a broker'} does not answer"
+    if subject in {f"broker/{broker}" for broker in kept}:
+        what += f": what it said last is used for {KEPT_INTERVALS} intervals, then what lies on it is unknown"
+    return Fault(error.reason, what, subject)
+
+
+def _refused_throttles(measurement: Measurement) -> Iterable[Fault]:
+    """One fault for all brokers: it is one right."""
+    for rates in measurement.throttles.values():
+        if isinstance(rates, EvenkeelError) and rates.reason is Reason.AUTHORIZATION_MISSING:
+            message = "replication throttles need the right DescribeConfigs on the Cluster"
+            yield Fault(Reason.AUTHORIZATION_MISSING, message)
+            return

@@ -63,6 +63,19 @@ class Measurement:
                 found.update(answer)
         return found
 
+    def empty_topics(self) -> frozenset[str]:
+        """Topics of which it is known that they hold no record."""
+        spans = self.spans()
+
+        def is_empty(key: TopicPartition) -> bool:
+            return key in spans and spans[key].start == spans[key].end
+
+        return frozenset(
+            name
+            for name, topic in self.topics.items()
+            if all(is_empty((name, entry.partition)) for entry in topic.partitions)
+        )
+
     def errors(self) -> Iterator[tuple[str, EvenkeelError]]:
         """Every missing answer with its subject."""
         for broker, answer in self.dirs.items():
