@@ -20,6 +20,7 @@ class ConditionType(StrEnum):
     PLAN_PENDING = "PlanPending"
     STORAGE_LOW = "StorageLow"
     ROUTES_ACTIVE = "RoutesActive"
+    LOADS_KNOWN = "LoadsKnown"
     INGESTED = "Ingested"
     PRELOADED = "Preloaded"
 
@@ -88,6 +89,9 @@ class Reason(StrEnum):
     SCORE_FAILED = "ScoreFailed"
     SCORE_TIMED_OUT = "ScoreTimedOut"
     SCORE_INVALID = "ScoreInvalid"
+    PROMETHEUS_UNREACHABLE = "PrometheusUnreachable"
+    PROMETHEUS_QUERY_REFUSED = "PrometheusQueryRefused"
+    SERIES_REFUSED = "SeriesRefused"
     # Moves
     MOVES_PLANNED = "MovesPlanned"
     BELOW_THRESHOLD = "BelowThreshold"

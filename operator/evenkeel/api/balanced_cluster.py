@@ -33,7 +33,7 @@ from evenkeel.api.meta import (
     Status,
 )
 from evenkeel.domain.connection import Protocol, SaslMechanism
-from evenkeel.domain.exchange import BalanceMode, Policy
+from evenkeel.domain.exchange import BalanceMode, LoadSource, Policy
 
 _PORT = "([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
 _HOST = r"([A-Za-z0-9]([-A-Za-z0-9._]*[A-Za-z0-9])?|[[][0-9A-Fa-f:.]+[]])"
@@ -109,11 +109,52 @@ class Credentials(Base):
     May be the same Secret as `observe`."""
 
 
+class LoadQuery(Base):
+    """A PromQL expression that tells one load of every broker or of its node."""
+
+    name: Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z][A-Za-z0-9]*$")]
+    """Load that it tells: `diskUtilisation`, `cpu` or `network` as a fraction, `produceLatencyMs` in milliseconds,
+    or one that a score of your own reads."""
+    query: Annotated[str, Field(max_length=4096)]
+    """Expression that gives one series per broker (label `broker`) or node (labels `node`, `nodename`, `instance`);
+    empty asks nothing."""
+
+
+class PrometheusSource(Base):
+    """A Prometheus server that scrapes the brokers' nodes."""
+
+    url: Annotated[
+        str,
+        Field(
+            min_length=1,
+            max_length=512,
+            json_schema_extra=rules(
+                rule(
+                    "isURL(self) && url(self).getScheme() in ['http', 'https'] && !self.contains('@')",
+                    "url must be http://HOST:PORT or https://HOST:PORT, without a user and password",
+                )
+            ),
+        ),
+    ]
+    """Its base address, such as `http://prometheus.monitoring:9090`; redirects are not followed."""
+    queries: Annotated[tuple[LoadQuery, ...], listing("map", most=32, keys=("name",))] = ()
+    """Queries by load; those that are absent are made for node-exporter and Kafka's JMX exporter."""
+    timeout_seconds: Annotated[int, Field(ge=1, le=60)] = 5
+    """How long one answer may take, in seconds; routing never waits for it."""
+
+    def domain(self) -> LoadSource:
+        """The same as the keeper is told."""
+        queries = {item.name: item.query for item in sorted(self.queries, key=lambda one: one.name)}
+        return LoadSource(self.url.rstrip("/"), queries, self.timeout_seconds)
+
+
 class Measure(Base):
     """How the cluster is measured."""
 
     interval_seconds: Annotated[int, Field(ge=5, le=300)] = 15
     """Time between two measurements, in seconds; Ready turns false when three are missed."""
+    prometheus: PrometheusSource | None = None
+    """Where loads of nodes come from, for the score NodeLoad; default: nowhere."""
 
 
 def _without_automatic() -> list[str]:
@@ -248,6 +289,7 @@ class BalancedClusterSpec(Base):
             exclude_topics=tuple(sorted(self.balance.exclude_topics)),
             slack_percent=self.routing.slack_permille / 10,
             move_budget_bytes=None if budget is None else quantity_bytes(budget),
+            loads=self.measure.prometheus.domain() if self.measure.prometheus is not None else None,
         )
 
 

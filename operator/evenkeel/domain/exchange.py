@@ -47,6 +47,17 @@ class Owner:
 
 
 @dataclass(frozen=True, slots=True)
+class LoadSource:
+    """A Prometheus server that knows how busy the brokers' nodes are."""
+
+    url: str
+    """Its base address."""
+    queries: Mapping[str, str] = field(default_factory=dict)
+    """Load name -> PromQL, instead of domain.loads.DEFAULT_QUERIES; an empty one asks nothing."""
+    timeout_seconds: int = 5
+
+
+@dataclass(frozen=True, slots=True)
 class Policy:
     """How to measure, balance and route."""
 
@@ -59,6 +70,8 @@ class Policy:
     slack_percent: float = 0.5
     """How far above the optimum the fullest volume may end, in percent of capacity, for smoother weights."""
     move_budget_bytes: int | None = None
+    loads: LoadSource | None = None
+    """Where loads for the score NodeLoad come from; None: nowhere."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,8 +22,11 @@ from evenkeel.keeper.faults import FaultBook, Recent, measurement_faults
 from evenkeel.keeper.growth import Growth
 from evenkeel.keeper.inflow import Inflow
 from evenkeel.keeper.journals import Journals
+from evenkeel.keeper.last_known import LastKnown
+from evenkeel.keeper.loads import Loads
 from evenkeel.keeper.measurement import Measurement
 from evenkeel.keeper.moves import build_moves_report
+from evenkeel.keeper.noise import FillNoise
 from evenkeel.keeper.report import Facts, build_report
 from evenkeel.keeper.routes import (
     Published,
@@ -32,6 +35,7 @@ from evenkeel.keeper.routes import (
     recover,
     routed_topics,
 )
+from evenkeel.keeper.steering import RouterWatch, build_horizons
 from evenkeel.keeper.topic_actions import apply_actions
 from evenkeel.keeper.topics import (
     FoundTopics,
@@ -73,8 +77,12 @@ class Cycle:
         self.published = Published()
         self.report = before
         self._growth = Growth()
+        self._known = LastKnown()
         self._journals = Journals(monotonic)
         self._backlog = Backlog()
+        self._noise = FillNoise()
+        self._routers = RouterWatch(wall_ms, monotonic)
+        self._loads = Loads(wall_seconds=lambda: wall_ms() / 1000, monotonic=monotonic)
         self._measurement: Measurement | None = None
         self._plan: RoutesPlan | None = None
         self._moves: MovesReport | None = None
@@ -104,6 +112,7 @@ class Cycle:
             return None
         fresh: set[str] = set()
         self.faults.run("journals", lambda: self._read_journals(desired, fresh))
+        self.faults.run("heartbeats", lambda: self._read_heartbeats(desired))
         if fresh and self.claim.held and not desired.paused:
             # A plan needs routes at once: its producers wait for them.
             self._healthy = self.faults.run("measure", lambda: self._measure(desired))
@@ -119,6 +128,8 @@ class Cycle:
     def close(self) -> None:
         """End without giving the claim back: the next life of this keeper goes on with it."""
         self._journals.close()
+        self._routers.close()
+        self._loads.close()
         self.claim.drop()
 
     def _reconnect(self, connection: Connection) -> None:
@@ -129,7 +140,8 @@ class Cycle:
             self.claim.drop()
             self._journals.close()
             self.faults.clear()
-            self._growth, self._recovered, self._measurement = Growth(), False, None
+            self._forget()
+            self._measurement = None
             self._drift = DriftBook(self._monotonic)
             self.snapshot = self.measured_at = self._plan = self._moves = self._claim_report = None
         self._connection, self._healthy = connection, False
@@ -143,20 +155,33 @@ class Cycle:
         if not self._healthy:
             # kafka-python takes a wrong password for a dead address; this tells them apart in a second.
             probe(desired.connection, PROBE_SECONDS)
-        measurement = gather(desired.connection, now_ms=self._wall_ms(), config_keys=config_keys(desired))
+        now_ms, there = self._wall_ms(), self._measurement.topics if self._measurement else ()
+        horizons = build_horizons(routed_topics(desired, there), self._growth, now_ms)
+        keys = config_keys(desired)
+        measurement = gather(desired.connection, now_ms=now_ms, config_keys=keys, horizons=horizons)
         if self._measurement is not None and self._other_cluster(measurement):
             self.claim.drop()
-            self._growth, self._recovered = Growth(), False
-        self._growth.observe(measurement)
-        self.snapshot = assemble(
-            measurement,
+            self._forget()
+        fresh = self._growth.observe(measurement)
+        if fresh:
+            routed = routed_topics(desired, measurement.topics)
+            self._routers.observe(self._growth, self.published.tables, routed, desired.policy, now_ms)
+        known = self._known.complete(measurement, desired.policy.interval_seconds)
+        snapshot = assemble(
+            known,
             self._growth,
             places=desired.places,
             inflow=self._inflow(desired, measurement),
+            horizons=horizons,
             before=self.snapshot,
         )
+        policy = desired.policy
+        self.snapshot = self._loads.add_to(snapshot, policy.loads, policy.interval_seconds)
+        self.faults.set("loads", self._loads.faults())
+        if fresh:
+            self._noise.observe(self.snapshot)
         self._measurement, self.measured_at = measurement, self._monotonic()
-        return measurement_faults(measurement)
+        return measurement_faults(measurement, known.kept_dirs)
 
     def _other_cluster(self, measurement: Measurement) -> bool:
         assert self._measurement is not None
@@ -165,13 +190,16 @@ class Cycle:
     def _inflow(self, desired: Desired, measurement: Measurement) -> Inflow:
         ingests = self._journals.ingests(desired.datasets)
         sizes = topic_bytes(measurement)
-        return Inflow(
-            routed=frozenset(routed_topics(desired, measurement.topics)),
-            ingests={
-                topic: self._backlog.remaining(topic, ingest, None if sizes is None else sizes.get(topic, 0))
-                for topic, ingest in ingests.items()
-            },
-        )
+        remaining = {
+            topic: self._backlog.remaining(topic, ingest, None if sizes is None else sizes.get(topic, 0))
+            for topic, ingest in ingests.items()
+        }
+        return self._routers.inflow(routed_topics(desired, measurement.topics), remaining)
+
+    def _forget(self) -> None:
+        """What was learned of another cluster."""
+        self._growth, self._noise, self._known, self._recovered = Growth(), FillNoise(), LastKnown(), False
+        self._routers.forget()
 
     def _act(self, desired: Desired) -> None:
         assert self._measurement is not None
@@ -185,6 +213,7 @@ class Cycle:
         self.faults.run("journals", lambda: self._read_journals(desired, fresh))
         if fresh:
             self._healthy = self.faults.run("measure", lambda: self._measure(desired))
+        self.faults.run("heartbeats", lambda: self._read_heartbeats(desired))
         self.faults.run("routes", lambda: self._route(desired))
         self.faults.run("moves", lambda: self._plan_moves(desired))
 
@@ -194,6 +223,10 @@ class Cycle:
         self._journals.follow(desired.connection, desired.datasets, set(self._measurement.topics))
         fresh |= self._journals.poll()
         return self._journals.faults()
+
+    def _read_heartbeats(self, desired: Desired) -> None:
+        assert self._measurement is not None
+        self._routers.poll(desired.connection, self._measurement.topics)
 
     def _keep_claim(self, desired: Desired) -> list[Fault]:
         assert self._measurement is not None
@@ -261,25 +294,24 @@ class Cycle:
     def _found(self) -> FoundTopics:
         assert self._measurement is not None
         assert self.snapshot is not None
-        filled = {
-            one.topic for one in self.snapshot.partitions if one.end is None or one.end != one.log_start
-        }
         return FoundTopics(
             self._measurement.topics,
             self._measurement.configs,
             self.snapshot.brokers,
-            frozenset(self._measurement.topics.keys() - filled),
+            self._measurement.empty_topics(),
         )
 
     def _route(self, desired: Desired) -> None:
         assert self.snapshot is not None
         assert self._measurement is not None
         routed = routed_topics(desired, self._measurement.topics)
-        self._plan = plan_routes(self.snapshot, routed, desired.policy)
+        betas = self._noise.betas(self.snapshot, routed)
+        self._plan = plan_routes(self._noise.steady(self.snapshot), routed, desired.policy, betas=betas)
         if not self.claim.held or desired.paused or not self._recovered:
             return
         ingests = self._journals.ingests(desired.datasets)
-        tables = choose_tables(self._plan, self.published, self.claim.epoch, ingests)
+        rates = self._routers.rates(self._growth)
+        tables = choose_tables(self._plan, self.published, self.claim.epoch, ingests, rates)
         if not tables:
             return
         try:

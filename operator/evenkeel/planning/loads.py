@@ -1,0 +1,155 @@
+"""Which loads of brokers can be believed: pure judgement of what Prometheus answers.
+
+A wrong number here would move writes of a whole cluster, a missing one only makes NodeLoad say less. So
+everything odd is refused with a reason, and the broker's load is unknown for that cycle.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import median
+
+from evenkeel.domain.loads import FRACTIONS, Sample
+from evenkeel.domain.snapshot import Broker, ClusterSnapshot
+
+MOST_AGE_SECONDS = 300.0
+"""Prometheus itself looks back five minutes; a sample that is older comes from a cache or a stopped clock."""
+MEMORY = 9
+"""Accepted values kept per series; their median is what a spike is measured against."""
+FEWEST = 3
+"""With fewer values nothing is known of what is usual."""
+SPIKE = 10.0
+"""A value this many times the usual one is refused ..."""
+SPIKE_CYCLES = 3
+"""... until it has been seen so often in a row: what lasts is no spike."""
+CALM, CALM_MS = 0.05, 5.0
+"""What is usual counts as at least this, a fraction or milliseconds: tenfold of nothing is no spike."""
+MOST_FRACTION = 1.5
+"""Rates may exceed 1 by rounding of scrape times, not more."""
+BROKER_LABELS = ("broker", "broker_id", "brokerid", "node_id", "kafka_broker_id")
+PLACE_LABELS = ("nodename", "node", "kubernetes_node", "host", "hostname", "instance", "pod")
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What was accepted lately, and what was refused as a spike, by (broker, load name)."""
+
+    accepted: Mapping[tuple[int, str], tuple[float, ...]] = field(default_factory=dict)
+    spikes: Mapping[tuple[int, str], int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A load that is not used in this cycle."""
+
+    name: str
+    broker: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """Loads that can be used, what was refused, and what to remember."""
+
+    loads: Mapping[int, Mapping[str, float]]
+    """broker -> load name -> value; a refused one is absent."""
+    refused: tuple[Refused, ...]
+    memory: Memory
+
+
+def judge_loads(
+    answers: Mapping[str, Sequence[Sample]], brokers: Iterable[Broker], memory: Memory, now_seconds: float
+) -> Judgement:
+    """Match series to brokers and refuse what cannot be believed.
+
+    Args:
+        answers: load name -> samples; a name whose query failed is absent.
+        brokers: those of the newest snapshot; offline ones are passed over.
+        memory: of the last judgement.
+        now_seconds: seconds since the epoch.
+    """
+    loads: dict[int, dict[str, float]] = {}
+    refused: list[Refused] = []
+    accepted, spikes = dict(memory.accepted), dict(memory.spikes)
+    for name, samples in answers.items():
+        for broker in brokers:
+            if broker.fenced or not broker.online:
+                continue
+            key = (broker.id, name)
+            sample = find_sample(samples, broker)
+            why = _refuse(name, sample, accepted.get(key, ()), spikes.get(key, 0), now_seconds)
+            if sample is None or why:
+                refused.append(Refused(name, broker.id, why))
+                spikes[key] = spikes.get(key, 0) + 1 if why.startswith("spike") else 0
+                continue
+            loads.setdefault(broker.id, {})[name] = sample.value
+            lasted = spikes.pop(key, 0) >= SPIKE_CYCLES  # no spike then, but a new level
+            usual = () if lasted else accepted.get(key, ())
+            accepted[key] = (*usual, sample.value)[-MEMORY:]
+    return Judgement(loads, tuple(refused), Memory(accepted, spikes))
+
+
+def find_sample(samples: Iterable[Sample], broker: Broker) -> Sample | None:
+    """The series of a broker or of its node, by its labels; of several the highest value (NaN wins)."""
+    mine = [sample for sample in samples if _belongs(sample.labels, broker)]
+    odd = next((sample for sample in mine if math.isnan(sample.value)), None)
+    return odd or max(mine, key=lambda sample: sample.value, default=None)
+
+
+def with_loads(snapshot: ClusterSnapshot, loads: Mapping[int, Mapping[str, float]]) -> ClusterSnapshot:
+    """The snapshot whose brokers also carry these loads."""
+    if not loads:
+        return snapshot
+    brokers = tuple(
+        replace(broker, load={**broker.load, **loads[broker.id]}) if broker.id in loads else broker
+        for broker in snapshot.brokers
+    )
+    return replace(snapshot, brokers=brokers)
+
+
+def _belongs(labels: Mapping[str, str], broker: Broker) -> bool:
+    """By a broker's number if the series has one, else by node, host or pod."""
+    numbers = [labels[label] for label in BROKER_LABELS if label in labels]
+    if numbers:
+        return str(broker.id) in numbers
+    wanted = {name for name in (broker.node, broker.host, _first_part(broker.host)) if name}
+    return any(_without_port(labels[label]) in wanted for label in PLACE_LABELS if label in labels)
+
+
+def _first_part(host: str | None) -> str | None:
+    """Name of the pod in `POD.SERVICE.NAMESPACE.svc`; an address has none."""
+    if host is None or "." not in host or host.replace(".", "").isdigit():
+        return None
+    return host.split(".")[0]
+
+
+def _without_port(place: str) -> str:
+    host, separator, port = place.rpartition(":")
+    return host.strip("[]") if separator and port.isdigit() else place
+
+
+def _refuse(name: str, sample: Sample | None, usual: Sequence[float], spikes: int, now_seconds: float) -> str:
+    """Why a sample cannot be used; empty: it can."""
+    if sample is None:
+        return "missing: no series has a label of the broker or its node"
+    odd = _refuse_value(name, sample.value)
+    if odd:
+        return odd
+    if abs(now_seconds - sample.at_seconds) > MOST_AGE_SECONDS:
+        return f"stale: its time differs from ours by more than {MOST_AGE_SECONDS:g} s"
+    level = max(median(usual), CALM if name in FRACTIONS else CALM_MS) if len(usual) >= FEWEST else math.inf
+    if sample.value > SPIKE * level and spikes < SPIKE_CYCLES:
+        return f"spike: more than {SPIKE:g} times the usual {level:.3g}"
+    return ""
+
+
+def _refuse_value(name: str, value: float) -> str:
+    if not math.isfinite(value):
+        return f"not a number: {value}"
+    if value < 0:
+        return f"negative: {value:g}"
+    if name in FRACTIONS and value > MOST_FRACTION:
+        return f"out of bounds: {value:g}, a fraction is at most 1"
+    return ""
