@@ -13,6 +13,7 @@ from evenkeel.kafka import wire
 from evenkeel.kafka.admin import Admin
 from evenkeel.kafka.answers import OffsetSpan, TopicAnswer, TopicPartition
 from evenkeel.keeper.measurement import CONFIG_KEYS, Measurement
+from evenkeel.planning.retention import DELETE_DELAY_MS, Horizons, Retention, expiry_cutoff_ms
 
 T = TypeVar("T")
 UNLIMITED = -1
@@ -26,7 +27,7 @@ def gather(
     *,
     now_ms: int,
     config_keys: Iterable[str] = (),
-    horizon_ms: int = 86_400_000,
+    horizons: Horizons | None = None,
     deadline: float = DEADLINE_SECONDS,
 ) -> Measurement:
     """Measure once, with a fresh client.
@@ -35,7 +36,7 @@ def gather(
         connection: where and how.
         now_ms: wall clock, milliseconds since the epoch.
         config_keys: topic settings wanted beyond CONFIG_KEYS.
-        horizon_ms: how far ahead expiring bytes are looked for.
+        horizons: how far ahead expiring bytes are looked for, by topic.
         deadline: seconds for one broker's answer. There are three rounds of questions, and a broker that missed
             the second is left out of the third: a measurement lasts two deadlines at most, after connecting.
 
@@ -59,7 +60,7 @@ def gather(
         offsets = _join_offsets(starts.answers(), ends.answers())
         found = configs.result()
         settings = dict.fromkeys(topics) if isinstance(found, EvenkeelError) else found
-        times = _expiry_times(topics, settings, offsets, now_ms + horizon_ms)
+        times = _expiry_times(settings, offsets, now_ms, horizons or Horizons())
         kept = admin.ask_offsets(times).answers()
         return Measurement(
             taken_at_ms=now_ms,
@@ -105,28 +106,40 @@ def _join_offsets(
 
 
 def _expiry_times(
-    topics: Mapping[str, TopicAnswer],
     configs: Mapping[str, Mapping[str, str] | None],
     offsets: Mapping[int, Mapping[TopicPartition, OffsetSpan] | EvenkeelError],
-    end_ms: int,
+    now_ms: int,
+    horizons: Horizons,
 ) -> dict[int, dict[TopicPartition, int]]:
-    """By leader that answered: partitions whose records expire by time, and the oldest time kept at `end_ms`.
+    """By leader that answered: partitions whose records expire by time, and the oldest time kept at their horizon.
 
     Empty partitions have nothing that could expire and are not asked about.
     """
-    ages = {name: retention_ms(configs.get(name)) for name in topics}
+    cutoffs = {name: _cutoff_ms(name, config, now_ms, horizons) for name, config in configs.items()}
     times: dict[int, dict[TopicPartition, int]] = {}
     for leader, answer in offsets.items():
         if isinstance(answer, EvenkeelError):
             continue
         wanted = {}
         for key, span in answer.items():
-            age = ages[key[0]]
-            if age is not None and age != UNLIMITED and span.end > span.start:
-                wanted[key] = max(0, end_ms - age)
+            cutoff = cutoffs.get(key[0])
+            if cutoff is not None and span.end > span.start:
+                wanted[key] = cutoff
         if wanted:
             times[leader] = wanted
     return times
+
+
+def _cutoff_ms(
+    topic: str, config: Mapping[str, str] | None, now_ms: int, horizons: Horizons
+) -> int | None:
+    """Records older than this will be gone at the topic's horizon; None: none goes by age, or not known."""
+    age = retention_ms(config)
+    if config is None or age is None or age < 0:
+        return None
+    delay = int(config.get("file.delete.delay.ms", DELETE_DELAY_MS))
+    retention = Retention(age_ms=age, delete_delay_ms=delay)
+    return expiry_cutoff_ms(now_ms, horizons.seconds(topic, retention), retention)
 
 
 def _kept_from(answers: Iterable[Offsets | EvenkeelError]) -> dict[TopicPartition, int | None]:

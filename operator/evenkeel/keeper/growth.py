@@ -41,22 +41,25 @@ class Growth:
     _starts: dict[TopicPartition, int] = field(default_factory=dict)
     _deleted: dict[TopicPartition, deque[tuple[int, float]]] = field(default_factory=dict)
 
-    def observe(self, measurement: Measurement) -> None:
-        """Add a measurement; too soon after the last one it changes nothing."""
+    def observe(self, measurement: Measurement) -> bool:
+        """Add a measurement; too soon after the last one it changes nothing. Returns whether there are new rates."""
         spans = measurement.spans()
         if self._last_ms is None or measurement.taken_at_ms < self._last_ms:
             # At first, and when the clock was set back: it would take as long until rates are told again.
             self._first_ms = measurement.taken_at_ms
             self._stretches.clear()
             self._deleted.clear()
+            fresh = False
         else:
             seconds = (measurement.taken_at_ms - self._last_ms) / 1000
             if seconds < SHORTEST_SECONDS:
-                return
+                return False
             self._compare(measurement, spans, seconds)
+            fresh = True
         self._last_ms = measurement.taken_at_ms
         self._ends = {key: span.end for key, span in spans.items()}
         self._starts = {key: span.start for key, span in spans.items()}
+        return fresh
 
     def partition_rate(self, key: TopicPartition) -> float | None:
         """Median rate of a partition; None: no history."""

@@ -15,7 +15,7 @@ from evenkeel.kafka.clients.reader import LogRecord, PartitionReader
 from evenkeel.kafka.clients.transaction import Record
 from evenkeel.kafka.topics import data_topic
 from evenkeel.planning.routing import RoutesPlan
-from evenkeel.planning.tables import FREEZE_SHARE, build_table, should_publish
+from evenkeel.planning.tables import FREEZE_SHARE, TableRate, build_table, should_publish
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,11 @@ def routed_topics(desired: Desired, existing: Iterable[str]) -> dict[str, TopicR
 
 
 def choose_tables(
-    plan: RoutesPlan, published: Published, owner_epoch: int, ingests: Mapping[str, Ingest]
+    plan: RoutesPlan,
+    published: Published,
+    owner_epoch: int,
+    ingests: Mapping[str, Ingest],
+    rates: Mapping[str, TableRate] | None = None,
 ) -> tuple[RouteTable, ...]:
     """Tables that say something new, or whose heartbeat is due.
 
@@ -76,6 +80,7 @@ def choose_tables(
         published: what routers know.
         owner_epoch: epoch of the claim.
         ingests: by data topic.
+        rates: what the routers of a topic do together.
     """
     epoch = published.next_epoch
     chosen: list[RouteTable] = []
@@ -86,7 +91,8 @@ def choose_tables(
         offset = ingest.plan_offset
         if offset is None and before is not None:
             offset = before.plan_offset
-        table = build_table(plan, topic, owner_epoch, epoch, plan.taken_at_ms, offset)
+        rate = rates.get(topic) if rates else None
+        table = build_table(plan, topic, owner_epoch, epoch, plan.taken_at_ms, offset, rate)
         table = _keep_frozen(table, before, ingest)
         if should_publish(before, table, remaining_share=ingest.remaining_share):
             chosen.append(table)

@@ -108,6 +108,23 @@ class PartitionReader:
             raise RetryableError(message, reason=Reason.BROKERS_UNREACHABLE)
         return int(bounds[0]), int(bounds[1])
 
+    def offset_at(self, time_ms: int, timeout: float = 10.0) -> int:
+        """Offset of the first record that was written at `time_ms` or later; the log's end if there is none.
+
+        Raises:
+            RetryableError, ConfigurationError: as `bounds`.
+        """
+        end = self.bounds(timeout)[1]  # before the question: what is written meanwhile comes after it
+        place = TopicPartition(self._place.topic, self._place.partition, max(0, time_ms))
+        doing = f"asking for the offset of a time in {self._name}"
+        try:
+            (found,) = self._consumer.offsets_for_times([place], timeout=timeout)
+        except KafkaException as error:
+            raise self._watch.explain(unwrap(error), doing) from error
+        if found.error is not None:
+            raise self._watch.explain(found.error, doing)
+        return found.offset if found.offset >= 0 else end
+
     def _serve(self, seconds: float) -> None:
         """Let the error callback tell of a refused login; once records flow, polling would take one."""
         if not self._assigned:

@@ -1,0 +1,101 @@
+"""All that the keeper knows of routers, in one place for the cycle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+
+from evenkeel import names
+from evenkeel.domain.connection import Connection
+from evenkeel.domain.exchange import Policy, TopicRouting
+from evenkeel.domain.table import RouteTable
+from evenkeel.keeper.growth import Growth
+from evenkeel.keeper.heartbeat_log import HeartbeatLog
+from evenkeel.keeper.heartbeats import WINDOW_MS, Steering, TopicSteering
+from evenkeel.keeper.inflow import LEAST_RATE, PATIENCE_SECONDS, Inflow, InflowBook, SteeredTopic
+from evenkeel.planning.retention import Horizons
+from evenkeel.planning.tables import TableRate
+
+PATIENCE_INTERVALS = 8
+"""Two minutes at the usual interval; a keeper that measures more often decides sooner."""
+
+
+class RouterWatch:
+    """Heartbeats, and what follows from them together with growth. Used by one thread."""
+
+    def __init__(self, wall_ms: Callable[[], int], monotonic: Callable[[], float]) -> None:
+        self._log = HeartbeatLog(wall_ms, monotonic)
+        self._book = InflowBook()
+        self._steering: Steering | None = None
+
+    def poll(self, connection: Connection, existing: Collection[str]) -> None:
+        """Read what has come, once the topic exists.
+
+        Raises:
+            EvenkeelError: it cannot be read.
+        """
+        if names.HEARTBEATS_TOPIC in existing:
+            self._log.poll(connection)
+
+    def observe(
+        self,
+        growth: Growth,
+        tables: Mapping[str, RouteTable],
+        routed: Collection[str],
+        policy: Policy,
+        now_ms: int,
+    ) -> None:
+        """A measurement brought new rates: compare them with what routers say now."""
+        self._steering = self._log.steering()
+        patience = min(PATIENCE_SECONDS, PATIENCE_INTERVALS * float(policy.interval_seconds))
+        self._book.observe(
+            growth, self._steering, tables, routed, now_ms=now_ms, patience_seconds=patience
+        )
+
+    def inflow(self, routed: Collection[str], ingests: Mapping[str, int | None]) -> Inflow:
+        """What a snapshot needs."""
+        return Inflow(
+            routed=frozenset(routed),
+            ingests=ingests,
+            steered=self.steered(routed),
+            unsteered=self._book.unsteered(),
+            round_trips_ms=self._steering.round_trips_ms if self._steering is not None else {},
+        )
+
+    def steered(self, topics: Collection[str]) -> dict[str, SteeredTopic]:
+        """Steered shares of topics, for plan and report."""
+        return {topic: self._book.topic(topic) for topic in topics}
+
+    def rates(self, growth: Growth) -> dict[str, TableRate]:
+        """What tables tell routers of all of them together; topics without a live router are left out."""
+        if self._steering is None:
+            return {}
+        return {
+            topic: TableRate(told.bytes_per_second, _ratio(told, growth.recent_rate(topic, WINDOW_MS)))
+            for topic, told in self._steering.topics.items()
+        }
+
+    def forget(self) -> None:
+        """Another cluster: nothing learned holds there."""
+        self._log.close()
+        self._book, self._steering = InflowBook(), None
+
+    def close(self) -> None:
+        """Give the connection back."""
+        self._log.close()
+
+
+def _ratio(told: TopicSteering, whole: float | None) -> float | None:
+    """On-disk bytes per router byte; where routers do not tell, at most what the topic grew by."""
+    if told.ratio is not None or whole is None or told.bytes_per_second < LEAST_RATE or whole < LEAST_RATE:
+        return told.ratio
+    return min(1.0, whole / told.bytes_per_second)
+
+
+def build_horizons(routed: Mapping[str, TopicRouting], growth: Growth, now_ms: int) -> Horizons:
+    """How far ahead each topic is looked at: as declared, others as far as the farthest of them."""
+    declared = {topic: float(routing.horizon_seconds) for topic, routing in routed.items()}
+    return Horizons(
+        default_seconds=max(declared.values(), default=Horizons().default_seconds),
+        topics=declared,
+        observed_seconds=float(growth.observed_seconds(now_ms)),
+    )
