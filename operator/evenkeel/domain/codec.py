@@ -21,6 +21,8 @@ from evenkeel.errors import InputError
 from evenkeel.reasons import Reason
 
 T = TypeVar("T")
+PLAIN = frozenset({str, int, float, bool, types.NoneType})
+"""Types that JSON knows as they are; subclasses such as enumerations are not among them."""
 
 
 def camel(name: str) -> str:
@@ -31,9 +33,11 @@ def camel(name: str) -> str:
 
 def to_json(value: Any) -> Any:
     """A frozen value as what `json.dumps` takes. Fields that are None are left out."""
+    if type(value) in PLAIN:  # most values are: a snapshot has a million
+        return value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        pairs = ((field.name, getattr(value, field.name)) for field in dataclasses.fields(value))
-        return {camel(name): to_json(item) for name, item in pairs if item is not None}
+        pairs = ((key, getattr(value, name)) for name, key in _keys(type(value)))
+        return {key: to_json(item) for key, item in pairs if item is not None}
     if isinstance(value, enum.Enum):
         return value.value
     if isinstance(value, Mapping):
@@ -128,6 +132,11 @@ def _read_scalar(kind: Any, raw: Any, path: str) -> Any:
 def _expect(good: bool, wanted: str, raw: Any, path: str) -> None:  # noqa: FBT001 - private
     if not good:
         raise InputError(f"{path}: must be {wanted}, not {raw!r:.80}", reason=Reason.INVALID_SPEC)
+
+
+@functools.cache
+def _keys(kind: Any) -> tuple[tuple[str, str], ...]:
+    return tuple((field.name, camel(field.name)) for field in dataclasses.fields(kind))
 
 
 @functools.cache
