@@ -1,16 +1,21 @@
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 
 from evenkeel.domain.exchange import BrokerPlace
-from evenkeel.domain.snapshot import Incoming
+from evenkeel.domain.snapshot import Incoming, Throttle
 from evenkeel.errors import EvenkeelError, RetryableError
-from evenkeel.kafka.answers import OffsetSpan, ReassignmentAnswer
+from evenkeel.kafka.answers import DirAnswer, OffsetSpan, ReassignmentAnswer
 from evenkeel.keeper.assembly import assemble
 from evenkeel.keeper.growth import Growth
 from evenkeel.keeper.inflow import Inflow
+from evenkeel.keeper.last_known import LastKnown
 from evenkeel.planning.space import build_space
-from tests.support.measurements import MIB, build_measurement
+from evenkeel.reasons import Reason
+from tests.support.measurements import CONFIG, MIB, build_measurement
+
+SILENT: EvenkeelError = RetryableError("no answer", reason=Reason.BROKERS_UNREACHABLE)
 
 
 def grown(*ends: int, seconds: float = 10.0) -> Growth:
@@ -144,3 +149,68 @@ def test_rates_are_told_again_soon_after_the_clock_was_set_back() -> None:
     assert rate is not None
     assert rate > 0
     assert growth.observed_seconds() == 10
+
+
+def test_what_was_said_before_is_told_with_its_time() -> None:
+    known = LastKnown()
+    known.complete(build_measurement(taken_at_ms=1000), 15)
+    late = build_measurement(taken_at_ms=9000, dirs={1: SILENT, 2: SILENT}, offsets={1: SILENT})
+    snapshot = assemble(known.complete(late, 15), Growth())
+    assert [broker.measured_at_ms for broker in snapshot.brokers] == [1000, 1000, None]
+    (partition,) = snapshot.partitions
+    assert (partition.end, partition.offsets_at_ms, partition.replica_bytes) == (100, 1000, {1: MIB, 2: MIB})
+    assert snapshot.unknown == ()
+    assert not build_space(snapshot).unknown
+
+
+def test_a_broker_that_is_down_has_last_sizes_and_no_room() -> None:
+    known = LastKnown()
+    known.complete(build_measurement(), 15)
+    snapshot = assemble(known.complete(build_measurement(taken_at_ms=1, fenced=(2,)), 15), Growth())
+    (log_dir,) = snapshot.brokers[1].log_dirs
+    assert (log_dir.online, log_dir.total_bytes) == (False, 1000 * MIB)
+    assert 2 in build_space(snapshot).absent
+
+
+def test_a_copy_between_directories_is_no_part_of_the_replica() -> None:
+    dirs = (
+        DirAnswer(
+            "/a", online=True, total_bytes=100 * MIB, usable_bytes=50 * MIB, replica_bytes={("t", 0): MIB}
+        ),
+        DirAnswer(
+            "/b", online=True, total_bytes=100 * MIB, usable_bytes=50 * MIB, future_bytes={("t", 0): 7}
+        ),
+    )
+    measurement = build_measurement()
+    snapshot = assemble(dataclasses.replace(measurement, dirs={**measurement.dirs, 1: dirs}), Growth())
+    (partition,) = snapshot.partitions
+    assert partition.replica_bytes == {1: MIB, 2: MIB}
+    assert partition.replica_dirs == {1: "/a"}
+    assert (partition.future_dirs, partition.future_bytes) == ({1: "/b"}, {1: 7})
+
+
+def test_a_cordoned_directory_is_told() -> None:
+    dirs = (DirAnswer("/a", online=True, total_bytes=9, usable_bytes=4, cordoned=True),)
+    measurement = build_measurement()
+    snapshot = assemble(dataclasses.replace(measurement, dirs={**measurement.dirs, 3: dirs}), Growth())
+    assert [log_dir.cordoned for broker in snapshot.brokers for log_dir in broker.log_dirs] == [
+        False,
+        False,
+        True,
+    ]
+
+
+def test_throttles_are_told_where_they_are_set() -> None:
+    config = {
+        **CONFIG,
+        "leader.replication.throttled.replicas": "0:1",
+        "follower.replication.throttled.replicas": "",
+    }
+    measurement = dataclasses.replace(
+        build_measurement(configs={"t": config}),
+        throttles={1: {"leader": 5, "follower": 6}, 2: {}, 3: SILENT},
+    )
+    snapshot = assemble(measurement, Growth())
+    assert snapshot.throttles == (Throttle(1, 5, "leader"), Throttle(1, 6, "follower"))
+    assert snapshot.topics[0].throttled_replicas == {"leader": "0:1"}
+    assert snapshot.unknown == ("throttles",)

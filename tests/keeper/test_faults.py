@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from evenkeel.domain.exchange import Fault
-from evenkeel.errors import ConfigurationError, RetryableError
+from evenkeel.errors import ConfigurationError, EvenkeelError, RetryableError
 from evenkeel.keeper.faults import RECENT_SECONDS, FaultBook, Recent, measurement_faults
 from evenkeel.reasons import Reason
 from tests.support.measurements import build_measurement
@@ -75,3 +77,22 @@ def test_a_mended_fault_is_told_for_a_while() -> None:
     assert recent.recent() == (LATE,)
     now[0] += 2
     assert recent.recent() == ()
+
+
+def test_last_known_sizes_in_use_are_said() -> None:
+    measurement = build_measurement(dirs={2: RetryableError("no", reason=Reason.BROKERS_UNREACHABLE)})
+    (fault,) = measurement_faults(measurement, kept=[2])
+    assert "what it said last is used for 3 intervals" in fault.message
+
+
+def test_a_broker_that_answers_nothing_is_one_fault() -> None:
+    silent: EvenkeelError = RetryableError("no answer", reason=Reason.BROKERS_UNREACHABLE)
+    found = measurement_faults(build_measurement(dirs={1: silent}, offsets={1: silent}))
+    assert [fault.subject for fault in found] == ["broker/1"]
+
+
+def test_a_right_that_is_missing_for_throttles_is_said_once() -> None:
+    refused = ConfigurationError("throttles of broker 1 needs", reason=Reason.AUTHORIZATION_MISSING)
+    measurement = dataclasses.replace(build_measurement(), throttles={1: refused, 2: refused})
+    (fault,) = measurement_faults(measurement)
+    assert "DescribeConfigs on the Cluster" in fault.message
