@@ -10,7 +10,7 @@ import pytest
 
 from evenkeel.domain import codec
 from evenkeel.domain.table import RouteTable
-from evenkeel.router.fallback import effective_weights
+from evenkeel.router.fallback import budget_share, effective_weights
 from evenkeel.router.store import TableStore
 
 FOLDER = Path(__file__).resolve().parents[1] / "data" / "tables"
@@ -23,7 +23,9 @@ def cases(name: str) -> list[Any]:
 @pytest.mark.parametrize("case", cases("valid.json"))
 def test_takes_a_right_table(case: dict[str, Any]) -> None:
     store = TableStore()
-    assert store.accept(case["key"], case["text"].encode(), case["partitions"]) is not None, store.last_problem
+    assert store.accept(case["key"], case["text"].encode(), case["partitions"]) is not None, (
+        store.last_problem
+    )
 
 
 @pytest.mark.parametrize("case", cases("invalid.json"))
@@ -35,11 +37,12 @@ def test_refuses_a_wrong_table(case: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("case", cases("ageing.json"))
 def test_ages_a_table(case: dict[str, Any]) -> None:
+    table = codec.loads(RouteTable, case["table"])
     effective = effective_weights(
-        codec.loads(RouteTable, case["table"]),
+        table,
         now_ms=case["nowMs"],
         written_bytes=case["writtenBytes"],
-        own_rate=case["ownBytesPerSecond"],
+        share=budget_share(table, case["ownBytesPerSecond"]),
         led=case["led"] or (),
     )
     assert effective.mix == case["mix"]

@@ -1,5 +1,7 @@
 package dev.evenkeel.partitioner;
 
+import java.util.Arrays;
+
 /**
  * The weights in force: past its time or budget a table is mixed towards uniform, never dropped at once.
  *
@@ -30,14 +32,15 @@ final class Effective {
      */
     static Effective of(RouteTable table, long nowMs, long writtenBytes, double ownRate, boolean[] led) {
         double mix = Math.min(1.0, Math.max(0.0, (overrun(table, nowMs, writtenBytes, ownRate) - 1) / (END - 1)));
-        int count = table.weights.length;
-        boolean[] open = openPartitions(table, led);
+        // Longer than the table where the topic has grown: what is mixed in is uniform over the new ones too.
+        int[] known = Arrays.copyOf(table.weights, Math.max(table.weights.length, led == null ? 0 : led.length));
+        boolean[] open = openPartitions(known.length, table.stop, led);
         int opened = 0;
         long whole = 0;
-        for (int p = 0; p < count; p++) {
+        for (int p = 0; p < known.length; p++) {
             if (open[p]) {
                 opened++;
-                whole += table.weights[p];
+                whole += known[p];
             }
         }
         // stop holds only as long as an unstopped partition has a leader
@@ -48,10 +51,10 @@ final class Effective {
             mix = 1.0;
             whole = 1;
         }
-        double[] weights = new double[count];
-        for (int p = 0; p < count; p++) {
+        double[] weights = new double[known.length];
+        for (int p = 0; p < known.length; p++) {
             if (open[p]) {
-                weights[p] = (1 - mix) * table.weights[p] / whole + mix / opened;
+                weights[p] = (1 - mix) * known[p] / whole + mix / opened;
             }
         }
         return new Effective(weights, mix);
@@ -70,12 +73,12 @@ final class Effective {
         return Math.max(age, writtenBytes / Math.max(1.0, table.budgetBytes * share));
     }
 
-    private static boolean[] openPartitions(RouteTable table, boolean[] led) {
-        boolean[] open = new boolean[table.weights.length];
+    private static boolean[] openPartitions(int count, int[] stop, boolean[] led) {
+        boolean[] open = new boolean[count];
         for (int p = 0; p < open.length; p++) {
             open[p] = led == null || (p < led.length && led[p]);
         }
-        for (int p : table.stop) {
+        for (int p : stop) {
             open[p] = false;
         }
         return open;

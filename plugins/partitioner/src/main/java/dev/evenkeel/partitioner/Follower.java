@@ -171,7 +171,11 @@ final class Follower extends Thread {
             }
         }
         fresh |= adoptClusters();
-        if (isDue("refresh", REFRESH_MS) || fresh) {
+        if (isDue("refresh", REFRESH_MS)) {
+            router.adapt();
+            fresh = true;
+        }
+        if (fresh) {
             router.refresh(System.currentTimeMillis(), leaders);
         }
         if (router.settings.heartbeatMs > 0 && isDue("heartbeat", router.settings.heartbeatMs)) {

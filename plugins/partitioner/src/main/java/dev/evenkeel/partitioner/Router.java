@@ -16,9 +16,11 @@ import org.slf4j.LoggerFactory;
  * <p>`run` is called by the producing threads; only the background thread changes anything else.
  */
 final class Router {
+    /** How many topics without a table are reported; heartbeats must stay small. */
+    private static final int REPORTED_TOPICS = 256;
     /** A change of the mixture below this is not worth a new schedule. */
     private static final double MIX_STEP = 0.01;
-    /** Over how long a router's own rate is looked at, at least: a short silence makes no small producer of it. */
+    /** As long as the keeper's window over heartbeats, so that both mean the same by a rate. */
     private static final long RATE_MS = 60_000;
     /** Batches of a run: see docs/routers.md for what was measured. */
     private static final int RUN_BATCHES = 4;
@@ -135,6 +137,13 @@ final class Router {
         }
     }
 
+    /** Fits what a schedule takes for an ordinary turn to the runs as they are. */
+    void adapt() {
+        for (TopicRun run : runs.values()) {
+            run.adapt();
+        }
+    }
+
     /** How partitions of the topic are chosen, in the words of heartbeats. */
     String mode(String topic) {
         Followed now = followed.get(topic);
@@ -145,15 +154,20 @@ final class Router {
         return now.mix > 0 ? "Mixed" : "Table";
     }
 
-    /** Counters for the keeper as evenkeel.domain.heartbeat reads them; null: nothing to tell. */
+    /**
+     * Counters for the keeper as evenkeel.domain.heartbeat reads them; null: nothing to tell.
+     *
+     * <p>Topics without a table are counted too: the keeper learns what could be steered before it makes one.
+     */
     String heartbeat() {
         StringBuilder topics = new StringBuilder();
+        int others = 0;
         for (Map.Entry<String, TopicRun> entry : runs.entrySet()) {
             String topic = entry.getKey();
-            if (!entry.getValue().wasRouted() && !settings.topics.contains(topic)) {
+            RouteTable table = table(topic);
+            if (!wants(topic) || (table == null && ++others > REPORTED_TOPICS)) {
                 continue;
             }
-            RouteTable table = table(topic);
             topics.append(topics.length() == 0 ? "" : ",")
                     .append(Json.quote(topic))
                     .append(":{\"bytes\":").append(entry.getValue().bytes())
@@ -201,7 +215,8 @@ final class Router {
         private final long sinceMs;
         private long markBytes;
         private long markMs;
-        private double markRate;
+        /** The largest since the table came: who falls silent has not spent more of the budget. */
+        private double rate;
         private volatile double mix = -1;
         private boolean[] led;
 
@@ -211,12 +226,12 @@ final class Router {
             this.sinceMs = nowMs;
             this.markBytes = former == null ? since : former.markBytes;
             this.markMs = former == null ? nowMs : former.markMs;
-            this.markRate = former == null ? 0 : former.markRate;
         }
 
         private void refresh(TopicRun run, long nowMs, boolean[] leaders) {
             long bytes = run.bytes();
-            Effective now = Effective.of(table, nowMs, bytes - since, rate(bytes, nowMs), leaders);
+            rate = Math.max(rate, measure(bytes, nowMs));
+            Effective now = Effective.of(table, nowMs, bytes - since, rate, leaders);
             if (Math.abs(now.mix - mix) >= MIX_STEP || !Arrays.equals(leaders, led)) {
                 mix = now.mix;
                 led = leaders;
@@ -224,12 +239,10 @@ final class Router {
             }
         }
 
-        /** Bytes per second: the largest of the last minutes' and that since the table was taken. */
-        private double rate(long bytes, long nowMs) {
-            double recent = perSecond(bytes - markBytes, nowMs - markMs);
-            double best = Math.max(perSecond(bytes - since, nowMs - sinceMs), Math.max(recent, markRate));
+        /** Bytes per second since the table came, or over the last minute if that is more. */
+        private double measure(long bytes, long nowMs) {
+            double best = Math.max(perSecond(bytes - since, nowMs - sinceMs), perSecond(bytes - markBytes, nowMs - markMs));
             if (nowMs - markMs >= RATE_MS) {
-                markRate = recent;
                 markBytes = bytes;
                 markMs = nowMs;
             }

@@ -20,6 +20,9 @@ final class TopicRun {
     /** A run ends after this time, however little was written. */
     static final long RUN_NANOS = 100_000_000L;
     private static final int NONE = -1;
+    private static final int FEW_RUNS = 3;
+    /** Mean lengths that differ by less than this factor are taken as equal. */
+    private static final double ALIKE = 1.25;
 
     private final String topic;
     private final double phase;
@@ -30,11 +33,16 @@ final class TopicRun {
     private volatile long limit = -1;
     private volatile long started;
     private volatile Cluster cluster;
-    private volatile boolean reported;
     // below: under the lock
     private long done;
     private long runs;
-    private double quantum;
+    /**
+     * Usual length of a run: what the schedule counts in. First turns are spread over one stride; were it longer
+     * than runs really are, light partitions would begin too late, and in all routers at once.
+     */
+    private double stride;
+    private long measuredBytes;
+    private long measuredRuns;
     private Schedule schedule;
 
     /** `messageBytes`: usual size of a message where known, else 0. */
@@ -42,7 +50,7 @@ final class TopicRun {
         this.topic = topic;
         this.phase = phase;
         this.runBytes = runBytes;
-        this.quantum = messageBytes == 0 ? 0 : Math.max(runBytes, messageBytes);
+        this.stride = messageBytes == 0 ? 0 : ordinary(messageBytes);
     }
 
     /** The partition of an unkeyed record with a value of `size` bytes. */
@@ -66,8 +74,8 @@ final class TopicRun {
                 return partition; // only the cluster's description is new, or another thread was faster
             }
             closeRun(sent.getAndSet(size) - size);
-            if (quantum == 0) {
-                quantum = Math.max(runBytes, size);
+            if (stride == 0) {
+                stride = ordinary(size);
             }
             partition = schedule == null ? anyAvailable(now) : pick(now);
             limit = size >= LARGE_MESSAGE ? 0 : runBytes;
@@ -86,15 +94,15 @@ final class TopicRun {
             if (leads(due, now)) {
                 return due;
             }
-            schedule.account(due, runBytes / quantum);
+            schedule.account(due, runBytes / stride);
         }
         return anyAvailable(now);
     }
 
     private void closeRun(long used) {
         done += used;
-        if (schedule != null && partition != NONE && quantum > 0) {
-            schedule.account(partition, used / quantum);
+        if (schedule != null && partition != NONE && stride > 0) {
+            schedule.account(partition, used / stride);
         }
     }
 
@@ -139,7 +147,31 @@ final class TopicRun {
             if (unmanaged || (schedule != null && !schedule.contains(partition))) {
                 limit = -1;
             }
-            reported = reported || weights != null;
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    private double ordinary(int size) {
+        return size >= LARGE_MESSAGE ? size : runBytes;
+    }
+
+    /** Fits the stride to the runs since the last call. */
+    void adapt() {
+        lock.lock();
+        try {
+            long bytes = done + sent.get();
+            long count = runs - measuredRuns;
+            if (count >= FEW_RUNS && stride > 0) {
+                double mean = (bytes - measuredBytes) / (double) count;
+                if (mean > 0 && (mean > ALIKE * stride || stride > ALIKE * mean)) {
+                    stride = mean;
+                }
+            }
+            if (count >= FEW_RUNS) {
+                measuredBytes = bytes;
+                measuredRuns = runs;
+            }
         } finally {
             lock.unlock();
         }
@@ -172,11 +204,6 @@ final class TopicRun {
         } finally {
             lock.unlock();
         }
-    }
-
-    /** Whether the topic ever had a schedule. */
-    boolean wasRouted() {
-        return reported;
     }
 
     /** The cluster as the producer saw it last; null before the first record. */

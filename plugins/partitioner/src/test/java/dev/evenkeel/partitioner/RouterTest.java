@@ -135,8 +135,6 @@ class RouterTest {
     @Test
     void tellsTheKeeperWhatItDid() throws Exception {
         assertNull(router.heartbeat());
-        router.run("other").next(5, CLUSTER);
-        assertNull(router.heartbeat());
         router.accept("t", table(1, 7), 2, NOW);
         router.refresh(NOW, Map.of());
         router.run("t").next(1000, CLUSTER);
@@ -146,9 +144,20 @@ class RouterTest {
     }
 
     @Test
-    void tellsOfNamedTopicsWithoutATable() throws Exception {
+    void tellsOfTopicsWithoutATableThatItMayRoute() {
         Router named = new Router("r", new Settings(Map.of("evenkeel.topics", List.of("t"))));
         named.run("t").next(10, CLUSTER);
+        named.run("other").next(10, CLUSTER);
         assertTrue(named.heartbeat().contains("\"mode\":\"Default\""), named.heartbeat());
+        assertFalse(named.heartbeat().contains("other"));
+    }
+
+    @Test
+    void heartbeatsStaySmall() throws Exception {
+        for (int i = 0; i < 1000; i++) {
+            router.run("topic-" + i);
+        }
+        Map<?, ?> beat = (Map<?, ?>) Json.parse(router.heartbeat().getBytes(StandardCharsets.UTF_8));
+        assertEquals(256, ((Map<?, ?>) beat.get("topics")).size());
     }
 }

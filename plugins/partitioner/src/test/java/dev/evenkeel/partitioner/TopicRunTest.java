@@ -7,8 +7,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.util.HashSet;
 import java.util.Set;
-import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLongArray;
+import java.util.concurrent.locks.LockSupport;
 import org.apache.kafka.common.Cluster;
 import org.junit.jupiter.api.Test;
 
@@ -103,6 +103,21 @@ class TopicRunTest {
     }
 
     @Test
+    void staysEvenWhereRunsAreShorterThanExpected() {
+        Cluster cluster = cluster(true, true, true, true);
+        TopicRun run = new TopicRun("t", 0.25, 1 << 30, 0); // endless, but for the changes below
+        run.follow(new double[] {0.4, 0.3, 0.2, 0.1});
+        long[] bytes = new long[4];
+        for (int i = 0; i < 4000; i++) {
+            bytes[run.next(TopicRun.LARGE_MESSAGE, cluster)] += TopicRun.LARGE_MESSAGE;
+            if (i % 100 == 0) {
+                run.adapt();
+            }
+        }
+        assertEquals(0.1, bytes[3] / (4000.0 * TopicRun.LARGE_MESSAGE), 0.005);
+    }
+
+    @Test
     void finishesARunWhenATableComes() {
         Cluster cluster = cluster(true, true, true);
         TopicRun run = run(0.3, 0.3, 0.4);
@@ -127,7 +142,7 @@ class TopicRunTest {
         run.next(10, cluster);
         run.follow(new double[] {0, 1});
         assertEquals(1, run.next(10, cluster));
-        assertTrue(run.wasRouted());
+        assertTrue(run.routed());
     }
 
     @Test
@@ -148,7 +163,6 @@ class TopicRunTest {
         TopicRun run = run(0.5, 0.3, 0.2);
         Cluster cluster = cluster(true, true, true);
         AtomicLongArray bytes = new AtomicLongArray(3);
-        AtomicInteger tables = new AtomicInteger();
         Thread[] threads = new Thread[4];
         for (int t = 0; t < threads.length; t++) {
             threads[t] = new Thread(() -> {
@@ -160,7 +174,7 @@ class TopicRunTest {
         }
         while (threads[0].isAlive()) {
             run.follow(new double[] {0.5, 0.3, 0.2});
-            tables.incrementAndGet();
+            LockSupport.parkNanos(5_000_000);
         }
         for (Thread thread : threads) {
             thread.join();
