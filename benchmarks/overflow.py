@@ -86,10 +86,10 @@ def _run(arm: Arm, writers: int, record_bytes: int) -> dict[str, Any]:
             ],
             "samples": [
                 {
-                    "second": round(second, 1),
-                    "fills": {str(disk.broker): round(disk.fill, 4) for disk in disks},
+                    "second": round(sample.second, 1),
+                    "fills": {str(disk.broker): round(disk.fill, 4) for disk in sample.disks},
                 }
-                for second, disks in samples
+                for sample in samples
             ],
         }
 

@@ -9,10 +9,10 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from rich.console import Console
 from rich.table import Table
 
 from benchmarks.harness.plots import COLOURS, save_plot
+from benchmarks.harness.progress import build_console
 from benchmarks.harness.results import bar
 from benchmarks.harness.statistics import summarise
 
@@ -53,7 +53,7 @@ def build_bars(rows: Sequence[Row]) -> list[dict[str, Any]]:
 
 def print_tables(result: Mapping[str, Any]) -> None:
     """A line per layout and arm, then the bars that do not hold."""
-    console = Console()
+    console = build_console()
     table = Table(
         "layout", "arm", "runs", "fullest", "range", "spread", "optimum", "uniform", "regret", "recovered"
     )

@@ -33,12 +33,18 @@ def check_stop() -> None:
         raise StoppedError("ended early")
 
 
+def build_console() -> Console:
+    """Wide where nobody looks at a terminal: a log has room for tables."""
+    console = Console()
+    return console if console.is_terminal else Console(width=160)
+
+
 class Teller:
     """Prints each run with the time that is left for the others."""
 
     def __init__(self, total: int, each_seconds: float, lanes: int = 1) -> None:
         """`total` runs of about `each_seconds`, `lanes` of them side by side."""
-        self.console = Console()
+        self.console = build_console()
         self._estimate = Estimate(total, each_seconds / lanes)
         self._total = total
         self._lock = threading.Lock()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import threading
 import time
@@ -37,6 +38,11 @@ PROPERTIES = {
 }
 
 
+_quiet = logging.getLogger("benchmarks.quiet")
+_quiet.addHandler(logging.NullHandler())
+_quiet.propagate = False
+
+
 @dataclass(frozen=True, slots=True)
 class DiskFill:
     """One disk as Kafka reports it."""
@@ -55,6 +61,15 @@ class DiskFill:
     def fill(self) -> float:
         """Used share."""
         return self.used_bytes / self.total_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The disks of the brokers that ran at a time."""
+
+    second: float
+    """Since sampling began."""
+    disks: list[DiskFill]
 
 
 class Stage:
@@ -113,7 +128,7 @@ class Stage:
         Raises:
             ServerError: the bytes are not back within `seconds`.
         """
-        admin = AdminClient(self.cluster.client_config())
+        admin = _admin(self.cluster)
         for result in admin.delete_topics(list(names)).values():
             result.result(timeout=15)
         free = {(disk.broker, disk.path): disk.usable_bytes for disk in before}
@@ -126,13 +141,13 @@ class Stage:
 
     def topics(self) -> set[str]:
         """Names of all topics."""
-        return set(AdminClient(self.cluster.client_config()).list_topics(timeout=10).topics)
+        return set(_admin(self.cluster).list_topics(timeout=10).topics)
 
     def snapshot(self, topic: str) -> ClusterSnapshot:
         """Disks of all brokers and the places of one topic, measured without Evenkeel's collector."""
         described = self._describe({topic: list(range(len(self.layout.assignments)))})
         dirs = _places(described, topic)
-        admin = AdminClient(self.cluster.client_config())
+        admin = _admin(self.cluster)
         metadata = admin.list_topics(topic, timeout=10).topics[topic].partitions
         brokers = tuple(
             Broker(
@@ -170,7 +185,7 @@ class Stage:
             client.close()
 
     def _led(self, topic: str) -> bool:
-        found = AdminClient(self.cluster.client_config()).list_topics(topic, timeout=10).topics[topic]
+        found = _admin(self.cluster).list_topics(topic, timeout=10).topics[topic]
         if len(found.partitions) != len(self.layout.assignments):
             return False
         return all(
@@ -217,6 +232,10 @@ class Stage:
         return found if len(found) == count else {}
 
 
+def _admin(cluster: KafkaCluster) -> AdminClient:
+    return AdminClient(cluster.client_config(), logger=_quiet)
+
+
 def _places(described: Mapping[int, list[dict[str, Any]]], topic: str) -> dict[int, dict[int, str]]:
     """Partition -> broker -> log directory."""
     places: dict[int, dict[int, str]] = {}
@@ -229,9 +248,9 @@ def _places(described: Mapping[int, list[dict[str, Any]]], topic: str) -> dict[i
 
 
 @contextlib.contextmanager
-def sampled(stage: Stage, every: float = 1.0) -> Iterator[list[tuple[float, list[DiskFill]]]]:
-    """Times since the start and disks at them, added to the list until the block ends."""
-    samples: list[tuple[float, list[DiskFill]]] = []
+def sampled(stage: Stage, every: float = 1.0) -> Iterator[list[Sample]]:
+    """Samples, added to the list until the block ends."""
+    samples: list[Sample] = []
     done = threading.Event()
     began = time.monotonic()
 
@@ -239,7 +258,7 @@ def sampled(stage: Stage, every: float = 1.0) -> Iterator[list[tuple[float, list
         while not done.is_set():
             # A broker may die under the question: then this second has no sample.
             with contextlib.suppress(KafkaError):
-                samples.append((time.monotonic() - began, stage.disks()))
+                samples.append(Sample(time.monotonic() - began, stage.disks()))
             done.wait(every)
 
     thread = threading.Thread(target=sample, name="sampler", daemon=True)
