@@ -82,9 +82,8 @@ class Admin:
     def describe_metadata_version(self) -> int | None:
         """Level of the finalized feature metadata.version; None: there is none (before 3.3, or ZooKeeper)."""
         found = self._run("describing features", _CLUSTER_RIGHT, self._client.describe_features)
-        level = found.get("finalized_features", {}).get("metadata.version", {})
-        value = level.get("max_version_level")
-        return None if value is None else int(value)
+        levels = found.get("metadata.version", {}).get("finalized")
+        return int(levels[1]) if levels else None
 
     def describe_topics(self, names: Sequence[str] | None = None) -> dict[str, TopicAnswer]:
         """Metadata of the topics that exist and may be seen, by name; of all where `names` is None."""
