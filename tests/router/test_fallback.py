@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from evenkeel.domain.table import RouteTable
-from evenkeel.router.fallback import effective_weights
+from evenkeel.router.fallback import budget_share, effective_weights
 
 MINUTE = 60_000
 
@@ -63,3 +63,38 @@ def test_leaderless_partitions_are_skipped() -> None:
 def test_weights_only_on_leaderless_partitions_become_uniform() -> None:
     effective = effective_weights(table(), now_ms=0, written_bytes=0, led=(False, False, False, True))
     assert effective.weights == (0.0, 0.0, 0.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("together", "own", "share"),
+    [
+        (None, 5.0, 1.0),
+        (0, 5.0, 1.0),
+        (100, None, 1.0),
+        (100, 0.0, 0.0),
+        (100, 25.0, 0.25),
+        (100, 300.0, 1.0),
+    ],
+)
+def test_a_router_has_its_part_of_the_budget(together: int | None, own: float | None, share: float) -> None:
+    assert budget_share(table(bytes_per_second=together), own) == share
+
+
+def test_a_share_shortens_the_budget() -> None:
+    half = effective_weights(table(budget_bytes=1000), now_ms=0, written_bytes=550, share=0.1)
+    assert half.mix == pytest.approx(0.5)
+
+
+def test_a_topic_that_grew_is_mixed_over_all_its_partitions() -> None:
+    effective = effective_weights(table(), now_ms=55 * MINUTE, written_bytes=0, led=(True,) * 5)
+    assert effective.weights == pytest.approx((0.45, 0.2, 0.15, 0.1, 0.1))
+
+
+def test_new_partitions_get_nothing_while_the_table_holds() -> None:
+    effective = effective_weights(table(), now_ms=0, written_bytes=0, led=(True,) * 6)
+    assert effective.weights == pytest.approx((0.7, 0.2, 0.1, 0.0, 0.0, 0.0))
+
+
+def test_partitions_that_are_gone_are_not_used() -> None:
+    effective = effective_weights(table(), now_ms=0, written_bytes=0, led=(True, True))
+    assert effective.weights == pytest.approx((7 / 9, 2 / 9, 0.0, 0.0))

@@ -120,7 +120,7 @@ def test_a_table_for_partitions_that_do_not_exist_never_makes_produce_fail(mock:
     config = {"bootstrap.servers": mock.bootstrap, "evenkeel.topics": ["odd"], "log_level": 0}
     with Producer(config) as producer:
         deliver(producer, "odd", 1, 10)
-        producer._runs["odd"].follow([0, 0, 0, 0, 0, 0, 1])
+        producer._lanes["odd"].follow([0, 0, 0, 0, 0, 0, 1])
         assert sum(deliver(producer, "odd", 3, 10).values()) == 30
         messages = [{"value": b"x"}, {"value": b"y"}]
         assert producer.produce_batch("odd", messages) == 2

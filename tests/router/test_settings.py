@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
 from evenkeel.errors import InputError
 from evenkeel.router.settings import (
-    batch_bytes,
+    collect_statistics,
     heartbeat_config,
     linger_seconds,
     reader_config,
@@ -61,16 +62,71 @@ def test_linger(config: dict[str, object], seconds: float) -> None:
     assert linger_seconds(config) == seconds
 
 
-def test_batch() -> None:
-    assert batch_bytes({}) == 1_000_000
-    assert batch_bytes({"batch.size": "65536"}) == 65_536
+def collect(config: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """The configuration with our ears in it, and what they hear of a text."""
+    heard: list[str] = []
+    collect_statistics(config, heard.append)
+    if "stats_cb" in config:
+        config["stats_cb"]("text")
+    return config, heard
+
+
+def test_statistics_come_every_ten_seconds_and_to_us_alone_where_nobody_asked() -> None:
+    theirs: list[str] = []
+    for config in ({}, {"stats_cb": theirs.append}):
+        collected, heard = collect(config)
+        assert collected["statistics.interval.ms"] == 10_000
+        assert heard == ["text"]
+    assert theirs == []  # without an interval the client would not have called it
+
+
+def test_the_users_callback_gets_the_same_text_at_its_own_interval() -> None:
+    theirs: list[str] = []
+    collected, heard = collect({"stats_cb": theirs.append, "statistics.interval.ms": 500})
+    assert collected["statistics.interval.ms"] == 500
+    assert heard == ["text"]
+    assert theirs[0] is heard[0]
+
+
+def test_what_a_users_callback_raises_is_the_users() -> None:
+    def fail(_: str) -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        collect({"stats_cb": fail, "statistics.interval.ms": 500})
+
+
+@pytest.mark.parametrize("config", [{"stats_cb": 5}, {"stats_cb": 5, "statistics.interval.ms": 1}])
+def test_a_callback_that_is_none_is_left_for_the_client_to_refuse(config: dict[str, Any]) -> None:
+    collect_statistics(config, print)
+    assert config["stats_cb"] == 5
+
+
+def test_statistics_that_are_switched_off_stay_off() -> None:
+    assert collect({"statistics.interval.ms": 0})[0]["statistics.interval.ms"] == 0
+
+
+HEAVY = ("scipy", "numpy", "pydantic", "pyarrow", "kopf", "kubernetes", "aiohttp", "kafka", "yaml")
+REPORT = "import sys, evenkeel.router; print(sorted({m.split('.')[0] for m in sys.modules}))"
+CLOCK = """
+import time
+start = time.perf_counter()
+import evenkeel.router
+print(time.perf_counter() - start)
+"""
+
+
+def run_python(code: str) -> str:
+    environment = {"PYTHONPATH": ":".join(sys.path)}
+    return subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, check=True, text=True
+    ).stdout
 
 
 def test_the_router_imports_nothing_heavy() -> None:
-    code = "import sys, evenkeel.router; print(sorted({m.split('.')[0] for m in sys.modules}))"
-    path = ":".join(sys.path)
-    found = subprocess.run(
-        [sys.executable, "-c", code], env={"PYTHONPATH": path}, capture_output=True, check=True
-    )
-    for heavy in ("scipy", "numpy", "pydantic", "pyarrow", "kopf", "kubernetes"):
-        assert f"'{heavy}'" not in found.stdout.decode()
+    found = run_python(REPORT)
+    assert [name for name in HEAVY if f"'{name}'" in found] == []
+
+
+def test_the_router_is_imported_in_a_moment() -> None:
+    assert min(float(run_python(CLOCK)) for _ in range(5)) < 0.3

@@ -1,11 +1,15 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+
+import pytest
 
 from evenkeel.domain import codec
 from evenkeel.domain.heartbeat import RouteMode, RouterHeartbeat
 from evenkeel.domain.table import RouteTable
-from evenkeel.router.runs import RUN_BYTES
+from evenkeel.router import state as state_module
+from evenkeel.router.runs import RUN_BYTES, SHORTEST_RUN
 from evenkeel.router.settings import Settings
 from evenkeel.router.state import RouterState
 
@@ -87,13 +91,18 @@ def test_a_withdrawn_table_hands_back_to_the_client() -> None:
     assert write(one, "t", 10) == -1
 
 
-def test_runs_grow_with_the_rate() -> None:
+def test_runs_fit_the_rate() -> None:
     one = state()
-    write(one, "t", 100_000_000)
-    one.adapt_runs(1.0, linger=0.005, batch=1_000_000)
-    assert one.runs["t"].run_bytes == 2_000_000
-    one.adapt_runs(1.0, linger=0.005, batch=1_000_000)
+    one.adapt_runs(0.0, linger=0.005)
     assert one.runs["t"].run_bytes == RUN_BYTES
+    write(one, "t", 100_000_000)
+    one.adapt_runs(1.0, linger=0.005)
+    assert one.runs["t"].run_bytes == 5_000_000
+    one.adapt_runs(2.0, linger=0.005)
+    assert one.runs["t"].run_bytes == 4_000_000  # falls slowly: the next burst finds it
+    for second in range(3, 60):
+        one.adapt_runs(second, linger=0.005)
+    assert one.runs["t"].run_bytes == SHORTEST_RUN
 
 
 def test_heartbeats_hold_bytes_by_topic() -> None:
@@ -101,6 +110,107 @@ def test_heartbeats_hold_bytes_by_topic() -> None:
     offer(one)
     one.refresh(0, {})
     write(one, "t", 10)
-    text = codec.dumps(one.heartbeat())
+    text = codec.dumps(one.heartbeat(0.0))
     assert json.loads(text)["topics"]["t"] == {"bytes": 10, "mode": "Table", "ownerEpoch": 1, "epoch": 1}
-    assert codec.loads(RouterHeartbeat, text) == one.heartbeat()
+    assert codec.loads(RouterHeartbeat, text) == one.heartbeat(0.0)
+
+
+def test_a_router_has_the_share_of_the_budget_that_it_writes() -> None:
+    one = state()
+    one.adapt_runs(0.0, 0.005)
+    write(one, "t", 10_000)
+    one.adapt_runs(10.0, 0.005)  # 1,000 of 4,000 bytes per second: a quarter of the budget
+    offer(one, budget_bytes=4_000, bytes_per_second=4_000)
+    one.refresh(0, {})
+    assert one.stats().topics["t"].budget_share == 0.25
+    write(one, "t", 1_000)
+    one.refresh(0, {})
+    assert one.mode("t") is RouteMode.TABLE
+    write(one, "t", 4_500)
+    one.refresh(0, {})
+    assert one.stats().topics["t"].mix == pytest.approx(0.5)
+
+
+def test_who_falls_silent_has_not_spent_more() -> None:
+    one = state()
+    one.adapt_runs(0.0, 0.005)
+    write(one, "t", 10_000)
+    one.adapt_runs(10.0, 0.005)
+    offer(one, budget_bytes=4_000, bytes_per_second=4_000)
+    one.refresh(0, {})
+    write(one, "t", 1_000)
+    for second in range(11, 200):
+        one.adapt_runs(second, 0.005)
+        one.refresh(0, {})
+    assert one.mode("t") is RouteMode.TABLE
+
+
+@pytest.mark.parametrize("rate", [None, 0])
+def test_without_a_common_rate_a_router_has_the_whole_budget(rate: int | None) -> None:
+    one = state()
+    one.adapt_runs(0.0, 0.005)
+    write(one, "t", 10_000)
+    one.adapt_runs(10.0, 0.005)
+    offer(one, budget_bytes=4_000, bytes_per_second=rate)
+    one.refresh(0, {})
+    write(one, "t", 4_000)
+    one.refresh(0, {})
+    assert one.mode("t") is RouteMode.TABLE
+
+
+def test_topics_without_a_table_are_counted_from_their_first_record() -> None:
+    one = state(topics=())
+    one.open_lane("new")
+    write(one, "new", 10)
+    beat = one.heartbeat(0.0).topics["new"]
+    assert (beat.bytes, beat.mode, beat.epoch) == (10, RouteMode.DEFAULT, 0)
+
+
+def test_topics_that_are_not_wanted_pass_uncounted() -> None:
+    one = state()
+    assert one.open_lane("other") is one.open_lane("another")
+    assert write(one, "t", 10) == -1
+    assert set(one.heartbeat(0.0).topics) == {"t"}
+
+
+def test_many_topics_neither_swell_heartbeats_nor_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state_module, "COUNTED_TOPICS", 3)
+    monkeypatch.setattr(state_module, "LANES", 5)
+    one = state(topics=())
+    for number in range(10):
+        one.open_lane(f"t{number}")
+    assert set(one.heartbeat(0.0).topics) == {"t0", "t1", "t2"}
+    assert len(one.lanes) == 5
+    offer(one, topic="t")
+    one.refresh(0, {})
+    assert one.lanes["t"] is one.runs["t"]
+
+
+def test_wire_bytes_grow_by_the_newest_ratio(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = state()
+    write(one, "t", 1_000)
+    assert one.heartbeat(0.0).topics["t"].wire_bytes is None
+    ratio = 0.5
+    monkeypatch.setattr(one.statistics, "ratio", lambda _: ratio)
+    assert one.heartbeat(0.0).topics["t"].wire_bytes == 500
+    write(one, "t", 1_000)
+    ratio = 0.1
+    assert one.heartbeat(0.0).topics["t"].wire_bytes == 600
+    assert one.heartbeat(0.0).topics["t"].wire_bytes == 600
+
+
+def test_statistics_that_cannot_be_read_are_a_problem_and_nothing_else() -> None:
+    one = state()
+    one.statistics.offer('{"topics":{ "t": { "topic":"t", "age":5, "partitions":{}')
+    one.take_statistics(0.0)
+    assert "batchsize" in one.stats().last_problem
+
+
+def test_partitions_that_came_after_the_table_take_part_in_what_is_mixed_in() -> None:
+    one = state()
+    offer(one, valid_ms=1000)
+    one.refresh(5_500, {"t": (True, True, True)})
+    written = Counter(write(one, "t", RUN_BYTES) for _ in range(600))
+    assert {p: count / 600 for p, count in written.items()} == pytest.approx(
+        {0: 0.3 + 1 / 6, 1: 0.2 + 1 / 6, 2: 1 / 6}, abs=0.01
+    )

@@ -18,7 +18,7 @@ from confluent_kafka import Producer as PlainProducer
 
 from evenkeel.domain import codec
 from evenkeel.names import HEARTBEATS_TOPIC, ROUTES_TOPIC
-from evenkeel.router.settings import batch_bytes, heartbeat_config, linger_seconds, reader_config
+from evenkeel.router.settings import heartbeat_config, linger_seconds, reader_config
 from evenkeel.router.state import RouterState
 
 LOOK_BACK_MS = 600_000
@@ -43,15 +43,21 @@ class Follower(threading.Thread):
         self._config = dict(config)
         self._ended = threading.Event()
         self._leaders: dict[str, tuple[bool, ...]] = {}
-        self._linger, self._batch = linger_seconds(config), batch_bytes(config)
+        self._linger = linger_seconds(config)
         self._heartbeats: PlainProducer | None = None
         self._due: dict[str, float] = {}
+        self._credentials: tuple[str, str] | None = None
 
     def stop(self, timeout: float = 1.0) -> None:
         """End the thread; waits at most `timeout` seconds for it."""
         self._ended.set()
         if self.is_alive() and threading.current_thread() is not self:
             self.join(timeout)
+
+    def set_credentials(self, username: str, password: str) -> None:
+        """Have the router's own clients log in so from now on."""
+        self._config |= {"sasl.username": username, "sasl.password": password}
+        self._credentials = (username, password)
 
     def run(self) -> None:
         """Read until stopped. Whatever fails is counted and tried again: producing goes on without us."""
@@ -141,20 +147,29 @@ class Follower(threading.Thread):
     def _tick(self, consumer: Consumer | None, *, fresh: bool) -> None:
         """What has to be done every now and then, with or without a view of the routes topic."""
         now = time.monotonic()
+        if self._credentials is not None and consumer is not None:
+            self._log_in(consumer, *self._credentials)
         for run in list(self._state.runs.values()):
             run.expire(now)
         if consumer is not None and self._is_due("leaders", now, LEADERS_SECONDS):
             self._ask_leaders(consumer, self._state.routed_topics())
         if self._is_due("refresh", now, REFRESH_SECONDS):
-            self._state.adapt_runs(REFRESH_SECONDS, self._linger, self._batch)
+            self._state.adapt_runs(now, self._linger)
+            self._state.take_statistics(now)
             fresh = True
         if fresh:
             self._state.refresh(_now_ms(), self._leaders)
         every = self._state.settings.heartbeat_ms / 1000
         if every > 0 and self._is_due("heartbeat", now, every):
-            self._send_heartbeat()
+            self._send_heartbeat(now)
         if self._heartbeats is not None:
             self._heartbeats.poll(0)
+
+    def _log_in(self, consumer: Consumer, username: str, password: str) -> None:
+        self._credentials = None
+        consumer.set_sasl_credentials(username, password)
+        if self._heartbeats is not None:
+            self._heartbeats.set_sasl_credentials(username, password)
 
     def _is_due(self, what: str, now: float, every: float) -> bool:
         if now < self._due.get(what, 0.0):
@@ -179,8 +194,8 @@ class Follower(threading.Thread):
                     found = [topic.partitions[p].leader >= 0 for p in sorted(topic.partitions)]
                     self._leaders[name] = tuple(found)
 
-    def _send_heartbeat(self) -> None:
-        beat = self._state.heartbeat()
+    def _send_heartbeat(self, now: float) -> None:
+        beat = self._state.heartbeat(now)
         if not beat.topics:
             return
         try:

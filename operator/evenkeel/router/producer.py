@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any
 
@@ -12,18 +12,24 @@ import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException
 
 from evenkeel.router.follower import Follower
-from evenkeel.router.runs import UNASSIGNED
-from evenkeel.router.settings import split_config
+from evenkeel.router.runs import UNASSIGNED, TopicRun
+from evenkeel.router.settings import collect_statistics, split_config
 from evenkeel.router.state import RouterState
 from evenkeel.router.stats import RouterStats
 
 _send = confluent_kafka.Producer.produce
+_Report = Callable[[KafkaError | None, confluent_kafka.Message], None]
 
 
 def _lacks_partition(message: Mapping[str, Any]) -> bool:
     error = message.get("_error")
     unknown = error is not None and error.code() == KafkaError._UNKNOWN_PARTITION  # noqa: SLF001 - as below
     return unknown and "partition" not in message
+
+
+def _is_unknown_partition(error: Exception) -> bool:
+    code = KafkaError._UNKNOWN_PARTITION  # noqa: SLF001 - its public name
+    return isinstance(error, KafkaException) and error.args[0].code() == code
 
 
 class Producer(confluent_kafka.Producer):
@@ -42,45 +48,76 @@ class Producer(confluent_kafka.Producer):
         InputError: an `evenkeel.` key is unknown or its value out of bounds.
     """
 
+    __slots__ = ("__weakref__", "_follower", "_lanes", "_state", "_stop")
+
     def __init__(self, config: Mapping[str, Any] | None = None, /, **more: Any) -> None:
+        if config is None and not more:
+            super().__init__()  # which says what it wants
         logger = more.pop("logger", None)
         settings, rest = split_config({**(config or {}), **more})
-        super().__init__(rest, **({} if logger is None else {"logger": logger}))
         name = f"{rest.get('client.id', 'evenkeel')}-{secrets.token_hex(4)}"
         self._state = RouterState(name, settings)
-        self._runs = self._state.runs
         self._follower = Follower(self._state, rest)
+        collect_statistics(rest, self._state.statistics.offer)
+        super().__init__(rest, **({} if logger is None else {"logger": logger}))
+        self._lanes = self._state.lanes
         self._stop = weakref.finalize(self, self._follower.stop)
         self._follower.start()
 
+    # The hot path: a name or an argument more shows in benchmarks/router_cost.py.
     def produce(
         self,
         topic: str,
         value: str | bytes | None = None,
         key: str | bytes | None = None,
         partition: int = UNASSIGNED,
-        *rest: Any,
-        **named: Any,
+        callback: _Report | None = None,
+        on_delivery: _Report | None = None,
+        timestamp: int = 0,
+        headers: Any = None,
     ) -> None:
-        """As confluent_kafka.Producer.produce; positional arguments are faster."""
-        if key is not None or partition >= 0 or (run := self._runs.get(topic)) is None:
-            _send(self, topic, value, key, partition, *rest, **named)
-            return
-        size = len(value) if value is not None else 0
-        run.sent += size
-        partition = run.turn(size) if run.sent > run.limit else run.partition
+        """As confluent_kafka.Producer.produce."""
+        if key is not None or partition >= 0:
+            report = on_delivery if callback is None else callback  # a callback of None would win there
+            return _send(self, topic, value, key, partition, report, None, timestamp, headers)
         try:
-            if rest or named:
-                _send(self, topic, value, None, partition, *rest, **named)
+            run = self._lanes[topic]
+            size = len(value)  # type: ignore[arg-type]
+        except (KeyError, TypeError):
+            report = on_delivery if callback is None else callback
+            return self._produce_first(topic, value, report, None, timestamp, headers)
+        sent = run.sent = run.sent + size
+        if sent > run.limit:
+            run.turn(size)
+        try:
+            if callback is None and on_delivery is None and headers is None and timestamp == 0:
+                return _send(self, topic, value, None, run.partition)
+            report = on_delivery if callback is None else callback
+            return _send(self, topic, value, None, run.partition, report, None, timestamp, headers)
+        except Exception as error:  # noqa: BLE001 - raised again, whatever it is
+            report = on_delivery if callback is None else callback
+            return self._refuse(error, run, size, topic, value, report, None, timestamp, headers)
+
+    def _produce_first(self, topic: Any, value: Any, *rest: Any) -> None:
+        """The first record of a topic, one without a value, or what is none: the client says so."""
+        if isinstance(topic, str) and isinstance(value, str | bytes) and topic not in self._lanes:
+            self._state.open_lane(topic)
+            if topic in self._lanes:
+                self.produce(topic, value, None, UNASSIGNED, *rest)
+                return
+        _send(self, topic, value, None, UNASSIGNED, *rest)
+
+    def _refuse(self, error: Exception, run: TopicRun, size: int, topic: str, value: Any, *rest: Any) -> None:
+        """What the client refused is not counted; a partition that it does not know is none of the caller's."""
+        if _is_unknown_partition(error) and run.partition != UNASSIGNED:
+            try:
+                _send(self, topic, value, None, UNASSIGNED, *rest)
+            except Exception as again:  # noqa: BLE001 - raised below
+                error = again
             else:
-                _send(self, topic, value, None, partition)
-        except BufferError:
-            run.sent -= size  # the caller polls and tries again
-            raise
-        except KafkaException as error:
-            if error.args[0].code() != KafkaError._UNKNOWN_PARTITION:  # noqa: SLF001 - its public name
-                raise
-            _send(self, topic, value, None, UNASSIGNED, *rest, **named)
+                return
+        run.sent -= size
+        raise error
 
     def produce_batch(
         self,
@@ -91,9 +128,9 @@ class Producer(confluent_kafka.Producer):
         **named: Any,
     ) -> int:
         """As confluent_kafka.Producer.produce_batch; a batch of unkeyed messages is split into runs."""
-        run = self._runs.get(topic)
+        run = self._lanes.get(topic) or self._state.open_lane(topic)
         keyed = any(message.get("key") is not None for message in messages)
-        if partition >= 0 or run is None or keyed:
+        if partition >= 0 or keyed:
             return int(super().produce_batch(topic, messages, partition, *rest, **named))
         total = start = 0
         current = run.partition
@@ -139,6 +176,11 @@ class Producer(confluent_kafka.Producer):
     def router_stats(self) -> RouterStats:
         """What was routed, by which tables, and what went wrong."""
         return self._state.stats()
+
+    def set_sasl_credentials(self, username: str, password: str) -> None:
+        """As confluent_kafka.Producer.set_sasl_credentials, for the router's own clients too."""
+        super().set_sasl_credentials(username, password)
+        self._follower.set_credentials(username, password)
 
     def close(self, *rest: Any, **named: Any) -> Any:
         """End the routing thread, then as confluent_kafka.Producer.close."""

@@ -4,19 +4,33 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from evenkeel.router.schedule import Schedule
 
 RUN_BYTES = 512 * 1024
-"""Shorter runs send up to 25 times the requests (measured); longer ones level no better."""
-RUN_BATCHES = 4
+"""Length of a run while nothing is known of the rate."""
+SHORTEST_RUN = 64 * 1024
+"""A run of small messages is never cut shorter: a burst after silence would spread over all partitions."""
 LARGE_MESSAGE = 256 * 1024
 """From this size on a message is a run of its own."""
-RUN_SECONDS = 0.1
+RUN_SECONDS = 0.05
+"""Ten batches at the default linger: shorter runs send up to 25 times the requests (measured), and the
+longer a run, the later a light partition has its share."""
+RUN_LINGERS = 10
+"""A run lasts this many batching delays where that is longer, so that most of its batches are whole."""
+LONGEST_SECONDS = 1.0
 UNASSIGNED = -1
 """librdkafka's own partitioner."""
 ENDLESS = 1 << 62
+FEW_RUNS = 3
+ALIKE = 1.25
+"""Mean lengths that differ by less than this factor are taken as equal."""
+
+
+def run_seconds(linger: float) -> float:
+    """How long a run of a steady producer should last, by its batching delay in seconds."""
+    return min(LONGEST_SECONDS, max(RUN_SECONDS, RUN_LINGERS * linger))
 
 
 class TopicRun:
@@ -24,34 +38,49 @@ class TopicRun:
 
     `partition`, `sent` and `limit` are read and counted by the producing threads without a lock: a lost
     update makes a run a little longer, nothing else.
+
+    The schedule counts in strides, the usual length of a run in bytes. Its partitions have their first
+    turns spread over one stride, so that after any number of bytes the expected error is nothing: were the
+    stride longer than the runs really are, light partitions would start too late, were it shorter, too
+    early, and the same way in all routers at once. So it follows the mean length of the runs.
     """
 
     __slots__ = (
+        "_clock",
         "_done",
         "_lock",
+        "_measured",
         "_phase",
-        "_quantum",
         "_schedule",
         "_started",
+        "_stride",
         "limit",
         "partition",
         "run_bytes",
         "runs",
+        "seconds",
         "sent",
     )
 
-    def __init__(self, phase: float, message_bytes: int = 0) -> None:
+    def __init__(
+        self, phase: float, message_bytes: int = 0, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         """`message_bytes`: usual size of a message, where known beforehand; 0: the first one tells."""
         self.partition = UNASSIGNED
         self.sent = 0
         self.limit = ENDLESS
         self.run_bytes = RUN_BYTES
         self.runs = 0
+        self.seconds = RUN_SECONDS
         self._phase = phase
-        self._quantum = max(RUN_BYTES, message_bytes) if message_bytes else 0
+        self._stride = 0
+        if message_bytes:
+            self._stride = message_bytes if message_bytes >= LARGE_MESSAGE else RUN_BYTES
         self._schedule: Schedule | None = None
         self._done = 0
         self._started = 0.0
+        self._measured = (0, 0)
+        self._clock = clock
         self._lock = threading.Lock()
 
     @property
@@ -74,18 +103,18 @@ class TopicRun:
             if self._schedule is None:
                 self.partition, self.limit = UNASSIGNED, ENDLESS
                 return UNASSIGNED
-            if not self._quantum:
-                self._quantum = max(RUN_BYTES, size)
+            if not self._stride:
+                self._stride = size if size >= LARGE_MESSAGE else self.run_bytes
             self.partition = self._schedule.pick()
             self.limit = 0 if size >= LARGE_MESSAGE else self.run_bytes
-            self._started = time.monotonic()
+            self._started = self._clock()
             self.runs += 1
             return self.partition
 
     def _close_run(self, used: int) -> None:
         self._done += used
         if self._schedule is not None and self.partition != UNASSIGNED:
-            self._schedule.account(self.partition, used / self._quantum)
+            self._schedule.account(self.partition, used / self._stride)
 
     def follow(self, weights: Sequence[float] | None) -> None:
         """Go by these weights from the next run on; None: by the client's own partitioner.
@@ -109,7 +138,26 @@ class TopicRun:
                 self.limit = -1
             self._schedule = schedule
 
+    def adapt(self, rate: float, linger: float) -> None:
+        """Fit the length of the runs to what is written; called off the callers' threads.
+
+        Args:
+            rate: bytes per second of late.
+            linger: batching delay of the client, seconds.
+        """
+        self.seconds = run_seconds(linger)
+        self.run_bytes = max(SHORTEST_RUN, int(rate * self.seconds))
+        with self._lock:
+            total, before = self.bytes, self._measured
+            runs = self.runs - before[1]
+            if runs >= FEW_RUNS and self._stride:
+                mean = (total - before[0]) / runs
+                if mean > 0 and not 1 / ALIKE <= mean / self._stride <= ALIKE:
+                    self._stride = max(1, int(mean))
+            if runs >= FEW_RUNS or not self.routed:
+                self._measured = (total, self.runs)
+
     def expire(self, now: float) -> None:
-        """End a run that lasts longer than 100 ms with the next record; called off the callers' threads."""
-        if self._schedule is not None and now - self._started >= RUN_SECONDS:
+        """End a run that lasts far longer than it should; called off the callers' threads."""
+        if self._schedule is not None and now - self._started >= 2 * self.seconds:
             self.limit = -1

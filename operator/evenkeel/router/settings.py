@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from evenkeel.errors import InputError
 from evenkeel.reasons import Reason
+from evenkeel.router.statistics import INTERVAL_MS
 
 PREFIX = "evenkeel."
+STATISTICS_KEY = "statistics.interval.ms"
 _SHARED = (
     "bootstrap.servers",
     "metadata.broker.list",
@@ -108,6 +111,25 @@ def heartbeat_config(config: Mapping[str, Any], router: str) -> dict[str, Any]:
     }
 
 
+def collect_statistics(config: dict[str, Any], offer: Callable[[str], None]) -> None:
+    """Have the client's statistics offered to us too; the user's own callback gets them as before.
+
+    Where the user asked for none, they come every 10 s and to us alone; 0 keeps them off. They are served
+    by the user's calls of poll and flush.
+    """
+    theirs = config.get("stats_cb")
+    if theirs is not None and not callable(theirs):
+        return  # the client refuses it
+    asked = STATISTICS_KEY in config
+    config.setdefault(STATISTICS_KEY, INTERVAL_MS)
+    config["stats_cb"] = functools.partial(_serve, offer, theirs) if asked and theirs else offer
+
+
+def _serve(offer: Callable[[str], None], theirs: Callable[[str], object], text: str) -> None:
+    offer(text)
+    theirs(text)
+
+
 def _shared(config: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in config.items() if key.startswith(_SHARED)}
 
@@ -119,11 +141,3 @@ def linger_seconds(config: Mapping[str, Any]) -> float:
         return float(value) / 1000
     except (TypeError, ValueError):
         return 0.005
-
-
-def batch_bytes(config: Mapping[str, Any]) -> int:
-    """Largest batch as configured."""
-    try:
-        return int(config.get("batch.size", 1_000_000))
-    except (TypeError, ValueError):
-        return 1_000_000

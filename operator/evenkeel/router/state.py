@@ -6,45 +6,79 @@ from collections.abc import Mapping
 
 from evenkeel.domain.heartbeat import RouteMode, RouterHeartbeat, TopicHeartbeat
 from evenkeel.domain.table import RouteTable
-from evenkeel.router.fallback import effective_weights
-from evenkeel.router.runs import RUN_BATCHES, RUN_BYTES, TopicRun
+from evenkeel.router.fallback import budget_share, effective_weights, mixture
+from evenkeel.router.rates import RateMeter
+from evenkeel.router.runs import TopicRun
 from evenkeel.router.settings import Settings
+from evenkeel.router.statistics import ClientStatistics
 from evenkeel.router.stats import RouterStats, TopicStats
 from evenkeel.router.store import TableStore
 
 MIX_STEP = 0.01
 """A change of the mixture below this is not worth a new schedule."""
+COUNTED_TOPICS = 256
+"""How many topics without a table are counted; heartbeats must stay small."""
+LANES = 4096
+"""How many topics are looked up at full speed."""
 
 
 class _Followed:
     """The table a topic follows, and since how many bytes."""
 
-    __slots__ = ("led", "mix", "since", "table")
+    __slots__ = ("due", "led", "mix", "share", "since", "table")
 
     def __init__(self, table: RouteTable, since: int) -> None:
         self.table = table
         self.since = since
-        self.mix = -1.0
+        self.share: float | None = None
+        self.due = -1.0
+        """The mixture by limits when the schedule was made; more where no partition was left."""
+        self.mix = 0.0
         self.led: tuple[bool, ...] = ()
 
 
 class RouterState:
-    """Shared state. `runs` is read by the producing threads, all else belongs to the background thread."""
+    """Shared state. `lanes` is read by the producing threads, all else belongs to the background thread.
+
+    `runs` are the topics that are counted; `lanes` has them too, and topics that are not to be routed,
+    which all share one run that nobody looks at.
+    """
 
     def __init__(self, router: str, settings: Settings) -> None:
         self.router = router
         self.settings = settings
         self.store = TableStore()
-        self.runs: dict[str, TopicRun] = {topic: self._new_run() for topic in settings.topics}
+        self.statistics = ClientStatistics()
+        self.runs: dict[str, TopicRun] = {}
+        self.lanes: dict[str, TopicRun] = {}
         self.read_errors = 0
         self.heartbeats_sent = 0
         self.heartbeats_failed = 0
         self.last_problem = ""
         self._followed: dict[str, _Followed] = {}
-        self._rates: dict[str, int] = {}
+        self._rates: dict[str, RateMeter] = {}
+        self._wire: dict[str, tuple[int, float]] = {}
+        self._passing = TopicRun(0.0)
+        for topic in settings.topics:
+            self._open_run(topic)
 
-    def _new_run(self) -> TopicRun:
-        return TopicRun(self.settings.phase, self.settings.message_bytes)
+    def _open_run(self, topic: str) -> TopicRun:
+        run = self.runs.setdefault(topic, TopicRun(self.settings.phase, self.settings.message_bytes))
+        self.lanes[topic] = run
+        return run
+
+    def open_lane(self, topic: str) -> TopicRun:
+        """The run of a topic that was not written to before; called by producing threads.
+
+        A topic without a table is counted all the same, so that the keeper learns that its records can be
+        steered before it makes one.
+        """
+        if self.wants(topic) and len(self.runs) < COUNTED_TOPICS:
+            return self._open_run(topic)
+        if len(self.lanes) < LANES:
+            # A table may have come in between: what is there stays.
+            return self.lanes.setdefault(topic, self._passing)
+        return self._passing
 
     def wants(self, topic: str) -> bool:
         """Whether tables of this topic matter to us."""
@@ -64,25 +98,40 @@ class RouterState:
             self._refresh_topic(topic, table, now_ms, leaders.get(topic, ()))
 
     def _refresh_topic(self, topic: str, table: RouteTable, now_ms: int, led: tuple[bool, ...]) -> None:
-        run = self.runs.get(topic)
-        if run is None:
-            run = self.runs[topic] = self._new_run()
+        run = self.runs.get(topic) or self._open_run(topic)
         followed = self._followed.get(topic)
         if followed is None or followed.table is not table:
             followed = self._followed[topic] = _Followed(table, run.bytes)
-        written = run.bytes - followed.since
-        effective = effective_weights(table, now_ms=now_ms, written_bytes=written, led=led)
-        if abs(effective.mix - followed.mix) >= MIX_STEP or led != followed.led:
-            followed.mix, followed.led = effective.mix, led
+        written, share = run.bytes - followed.since, self._share(topic, followed)
+        due = mixture(table, now_ms=now_ms, written_bytes=written, share=share)
+        if abs(due - followed.due) >= MIX_STEP or led != followed.led:
+            effective = effective_weights(table, now_ms=now_ms, written_bytes=written, share=share, led=led)
+            followed.due, followed.mix, followed.led = due, effective.mix, led
             run.follow(effective.weights)
             self.store.announce(topic, table.plan_offset)
 
-    def adapt_runs(self, seconds: float, linger: float, batch: int) -> None:
-        """Let runs grow with the rate: 512 KiB or four batches, whichever is more."""
+    def _share(self, topic: str, followed: _Followed) -> float:
+        """Of the table's budget: the largest since it came, since who falls silent has not spent more."""
+        rate = self._rates[topic].mean if topic in self._rates else None
+        share = budget_share(followed.table, rate)
+        if rate is not None:
+            share = followed.share = max(share, followed.share or 0.0)
+        return share
+
+    def adapt_runs(self, now: float, linger: float) -> None:
+        """Measure rates and fit the length of the runs to them; `now` in monotonic seconds."""
         for topic, run in list(self.runs.items()):
-            rate = (run.bytes - self._rates.get(topic, 0)) / seconds
-            self._rates[topic] = run.bytes
-            run.run_bytes = max(RUN_BYTES, int(RUN_BATCHES * min(batch, rate * linger)))
+            meter = self._rates.setdefault(topic, RateMeter())
+            meter.add(now, run.bytes)
+            if meter.mean is not None:
+                run.adapt(meter.burst, linger)
+
+    def take_statistics(self, now: float) -> None:
+        """Learn from the client's own statistics; `now` in monotonic seconds."""
+        try:
+            self.statistics.sample(now, list(self.runs))
+        except ValueError as error:
+            self.last_problem = f"statistics of the client: {error}"
 
     def mode(self, topic: str) -> RouteMode:
         """How partitions of the topic are chosen."""
@@ -91,14 +140,26 @@ class RouterState:
             return RouteMode.DEFAULT
         return RouteMode.MIXED if followed.mix > 0 else RouteMode.TABLE
 
-    def heartbeat(self) -> RouterHeartbeat:
-        """Counters for the keeper."""
+    def heartbeat(self, now: float) -> RouterHeartbeat:
+        """Counters for the keeper; `now` in monotonic seconds."""
         topics = {}
         for topic, run in list(self.runs.items()):
             followed = self._followed.get(topic)
             owner_epoch, epoch = (followed.table.owner_epoch, followed.table.epoch) if followed else (0, 0)
-            topics[topic] = TopicHeartbeat(run.bytes, self.mode(topic), owner_epoch, epoch)
-        return RouterHeartbeat(self.router, topics)
+            total = run.bytes
+            wire = self._wire_bytes(topic, total)
+            topics[topic] = TopicHeartbeat(total, self.mode(topic), owner_epoch, epoch, wire)
+        return RouterHeartbeat(self.router, topics, self.statistics.brokers(now))
+
+    def _wire_bytes(self, topic: str, total: int) -> int | None:
+        """What the routed bytes took on the wire; new ones by the newest ratio, so that it only grows."""
+        ratio = self.statistics.ratio(topic)
+        if ratio is None:
+            return None
+        counted, wire = self._wire.get(topic, (0, 0.0))
+        wire += max(0, total - counted) * ratio
+        self._wire[topic] = (max(total, counted), wire)
+        return int(wire)
 
     def stats(self) -> RouterStats:
         """Counters for the user."""
@@ -113,6 +174,8 @@ class RouterState:
                 mix=1.0 if mode is RouteMode.DEFAULT or followed is None else followed.mix,
                 owner_epoch=followed.table.owner_epoch if followed else 0,
                 epoch=followed.table.epoch if followed else 0,
+                wire_ratio=self.statistics.ratio(topic),
+                budget_share=followed.share if followed else None,
             )
         return RouterStats(
             router=self.router,

@@ -21,6 +21,10 @@ class TopicStats:
     """How far the table is mixed towards uniform, 0 to 1."""
     owner_epoch: int = 0
     epoch: int = 0
+    wire_ratio: float | None = None
+    """Bytes on the wire per byte of keys and values, compressed; None: the client has not said."""
+    budget_share: float | None = None
+    """Part of the table's byte budget that is this router's; None: no table, or no rate yet."""
 
 
 @dataclass(frozen=True, slots=True)
