@@ -57,3 +57,16 @@ def test_showing_again_changes_nothing(seen: int) -> None:
     for _ in range(seen):
         metrics.show(REPORT)
     assert metrics.registry.get_sample_value("evenkeel_faults", {"reason": "TopicMissing"}) == 2
+
+
+def test_dropped_scores_are_counted_by_score_and_reason() -> None:
+    metrics = Metrics()
+    for _ in range(2):
+        metrics.count_drops({("Moon", Reason.SCORE_UNKNOWN): 2, ("Own", Reason.SCORE_TIMED_OUT): 1})
+
+    def value(score: str, reason: str) -> float | None:
+        labels = {"score": score, "reason": reason}
+        return metrics.registry.get_sample_value("evenkeel_score_drops_total", labels)
+
+    assert value("Moon", "ScoreUnknown") == 4
+    assert value("Own", "ScoreTimedOut") == 2

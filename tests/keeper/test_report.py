@@ -14,6 +14,7 @@ from evenkeel.domain.exchange import (
     MovesReport,
     Owner,
     Report,
+    ScoreReport,
 )
 from evenkeel.domain.journal import PLAN_SLICE, Claim, JournalState, Seal
 from evenkeel.domain.snapshot import ClusterSnapshot
@@ -211,3 +212,21 @@ def test_routes_are_active_only_while_tables_are_published(
     told = build_report(desired, facts(plan=plan(0.5), tables=tables, claim=claim), None).topics[0].routes
     assert told is not None
     assert (told.active, told.reason) == (reason is Reason.ROUTED, reason)
+
+
+def test_scores_and_why_they_were_dropped_are_told() -> None:
+    scores = (
+        ScoreReport("Storage", Reason.ROUTED),
+        ScoreReport("Own", Reason.SCORE_TIMED_OUT, "no answer within 2 s"),
+    )
+    tables = {"t": RouteTable("t", 1, 1, 0, (WEIGHT_SCALE,))}
+    first = build_report(DESIRED, facts(plan=plan(0.5), tables=tables, scores={"t": scores}), None)
+    assert first.topics[0].routes is not None
+    assert first.topics[0].routes.scores == scores
+    again = facts(plan=plan(0.5001), tables=tables, scores={"t": scores})
+    assert build_report(DESIRED, again, first).topics == first.topics
+    refused = facts(plan=plan(0.5, active=False), scores={"t": scores[1:]})
+    after = build_report(DESIRED, refused, first).topics[0].routes
+    assert after is not None
+    assert not after.active
+    assert after.scores == scores[1:]

@@ -35,6 +35,7 @@ from evenkeel.keeper.routes import (
     recover,
     routed_topics,
 )
+from evenkeel.keeper.scores import Evaluation, Scores
 from evenkeel.keeper.steering import RouterWatch, build_horizons
 from evenkeel.keeper.topic_actions import apply_actions
 from evenkeel.keeper.topics import (
@@ -77,12 +78,14 @@ class Cycle:
         self.published = Published()
         self.report = before
         self._growth = Growth()
-        self._known = LastKnown()
+        self._known, self._shared = LastKnown(), SharedVolumes()
         self._journals = Journals(monotonic)
         self._backlog = Backlog()
         self._noise = FillNoise()
         self._routers = RouterWatch(wall_ms, monotonic)
         self._loads = Loads(wall_seconds=lambda: wall_ms() / 1000, monotonic=monotonic)
+        self.scores = Scores(monotonic=monotonic)
+        self._scored = Evaluation()
         self._measurement: Measurement | None = None
         self._plan: RoutesPlan | None = None
         self._moves: MovesReport | None = None
@@ -130,6 +133,7 @@ class Cycle:
         self._journals.close()
         self._routers.close()
         self._loads.close()
+        self.scores.close()
         self.claim.drop()
 
     def _reconnect(self, connection: Connection) -> None:
@@ -181,7 +185,8 @@ class Cycle:
         if fresh:
             self._noise.observe(self.snapshot)
         self._measurement, self.measured_at = measurement, self._monotonic()
-        return measurement_faults(measurement, known.kept_dirs)
+        shared = self._shared.observe(measurement, desired.places)
+        return [*measurement_faults(measurement, known.kept_dirs), *shared]
 
     def _other_cluster(self, measurement: Measurement) -> bool:
         assert self._measurement is not None
@@ -306,7 +311,9 @@ class Cycle:
         assert self._measurement is not None
         routed = routed_topics(desired, self._measurement.topics)
         betas = self._noise.betas(self.snapshot, routed)
-        self._plan = plan_routes(self._noise.steady(self.snapshot), routed, desired.policy, betas=betas)
+        self._scored = self.scores.evaluate(self.snapshot, routed)
+        steady = self._noise.steady(self.snapshot)
+        self._plan = plan_routes(steady, routed, desired.policy, self._scored.costs, betas=betas)
         if not self.claim.held or desired.paused or not self._recovered:
             return
         ingests = self._journals.ingests(desired.datasets)
@@ -359,6 +366,7 @@ class Cycle:
                 if (state := self._journals.state(dataset.uid)) is not None
             },
             moves=self._moves,
+            scores=self._scored.reports,
             drift=self._drift.told(),
             faults=self._all_faults(desired, measured=measured),
         )

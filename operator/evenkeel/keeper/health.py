@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
 from prometheus_client import CollectorRegistry, Gauge
+from prometheus_client import Counter as Total
 
-from evenkeel.domain.exchange import Report
+from evenkeel.domain.exchange import Report, RoutesReport
 from evenkeel.reasons import Reason
 
 
@@ -29,11 +31,38 @@ class Metrics:
         self._faults = gauge("faults", "Things that are wrong now", "reason")
         self._active = gauge("routes_active", "1 while a topic is routed", "topic")
         self._epoch = gauge("routes_epoch", "Epoch of the newest weights of a topic", "topic")
+        self._drops = Total(
+            "evenkeel_score_drops",
+            "How often a score did not count for a topic",
+            ("score", "reason"),
+            registry=self.registry,
+        )
+        self._fill = gauge(
+            "routes_max_fill_ratio",
+            "Fill of the fullest volume at the end of the horizon: predicted, optimal, uncapped, uniform",
+            "topic",
+            "kind",
+        )
+        self._regret = gauge(
+            "routes_regret_ratio", "Predicted fill of the fullest volume above the optimum", "topic"
+        )
+        self._steered = gauge("routes_steered_ratio", "Share of a topic's inflow that routers steer", "topic")
+        self._dropped = gauge(
+            "scores_dropped", "Scores that did not count in the newest cycle", "score", "reason"
+        )
+        self._full = gauge(
+            "volume_full_days", "Days until a volume is full, if that is within a year", "broker", "path"
+        )
         self.cycle_seconds = gauge("cycle_seconds", "Length of the last turn")
+
+    def count_drops(self, drops: Mapping[tuple[str, Reason], int]) -> None:
+        """Add scores that were dropped, (score, reason) -> how often since the last time."""
+        for (score, reason), count in drops.items():
+            self._drops.labels(score, reason.value).inc(count)
 
     def show(self, report: Report) -> None:
         """Set all values from a report; unknown volumes have no series."""
-        for family in (self._total, self._used, self._active, self._epoch):
+        for family in (self._total, self._used, self._full, *self._of_routes):
             family.clear()
         for volume in report.volumes:
             labels = (str(volume.broker), volume.path)
@@ -41,6 +70,8 @@ class Metrics:
                 self._total.labels(*labels).set(volume.total_bytes)
             if volume.used_bytes is not None:
                 self._used.labels(*labels).set(volume.used_bytes)
+            if volume.full_in_days is not None:
+                self._full.labels(*labels).set(volume.full_in_days)
         self._fullest.set((report.max_fill_permille or 0) / 1000)
         self._deviation.set((report.deviation_permille or 0) / 1000)
         self._measured.set(report.measured)
@@ -51,5 +82,29 @@ class Metrics:
             self._faults.labels(reason.value).set(counts.get(reason, 0))
         for topic in report.topics:
             if topic.routes is not None:
-                self._active.labels(topic.name).set(topic.routes.active)
-                self._epoch.labels(topic.name).set(topic.routes.epoch)
+                self._show_routes(topic.name, topic.routes)
+
+    @property
+    def _of_routes(self) -> tuple[Gauge, ...]:
+        return (self._active, self._epoch, self._fill, self._regret, self._steered, self._dropped)
+
+    def _show_routes(self, topic: str, routes: RoutesReport) -> None:
+        self._active.labels(topic).set(routes.active)
+        self._epoch.labels(topic).set(routes.epoch)
+        fills = {
+            "predicted": routes.predicted_max_fill_permille,
+            "optimal": routes.optimal_max_fill_permille,
+            "uncapped": routes.uncapped_max_fill_permille,
+            "uniform": routes.uniform_max_fill_permille,
+        }
+        for kind, fill in fills.items():
+            if fill is not None:
+                self._fill.labels(topic, kind).set(fill / 1000)
+        predicted, optimal = fills["predicted"], fills["optimal"]
+        if predicted is not None and optimal is not None:
+            self._regret.labels(topic).set((predicted - optimal) / 1000)
+        if routes.steered_percent is not None:
+            self._steered.labels(topic).set(routes.steered_percent / 100)
+        for score in routes.scores:
+            if score.reason is not Reason.ROUTED:
+                self._dropped.labels(score.name, score.reason.value).inc()

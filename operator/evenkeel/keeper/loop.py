@@ -133,6 +133,7 @@ class Loop:
     def _take(self, cycle: Cycle, report: Report | None) -> None:
         self.beat.turned_at = self._monotonic()
         self.beat.measured_at = cycle.measured_at
+        self._metrics.count_drops(cycle.scores.take_drops())
         if report is not None and report != self.beat.report:
             self.beat.report = report
             self._metrics.show(report)

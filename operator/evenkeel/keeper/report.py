@@ -14,6 +14,7 @@ from evenkeel.domain.exchange import (
     MovesReport,
     Report,
     RoutesReport,
+    ScoreReport,
     TopicReport,
     VolumeReport,
 )
@@ -49,6 +50,8 @@ class Facts:
     journals: Mapping[str, JournalState] = field(default_factory=dict)
     """By dataset UID, only those that were read whole."""
     moves: MovesReport | None = None
+    scores: Mapping[str, tuple[ScoreReport, ...]] = field(default_factory=dict)
+    """topic -> the scores asked for, and which did not count in the newest cycle."""
     drift: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """topic -> what of it is not, or was not, as declared."""
     faults: tuple[Fault, ...] = ()
@@ -207,6 +210,15 @@ def _dataset(
 
 
 def _routes(name: str, desired: Desired, facts: Facts, before: RoutesReport | None) -> RoutesReport | None:
+    last = replace(before, scores=()) if before is not None else None
+    found = _choose_routes(name, desired, facts, last)
+    scores = facts.scores.get(name, before.scores if before is not None else ())
+    return replace(found, scores=scores) if found is not None else None
+
+
+def _choose_routes(
+    name: str, desired: Desired, facts: Facts, before: RoutesReport | None
+) -> RoutesReport | None:
     planned = facts.plan.topics.get(name) if facts.plan else None
     if planned is None:
         return before
