@@ -55,6 +55,7 @@ class Reason(StrEnum):
     SECRET_MISSING = "SecretMissing"  # noqa: S105 - a reason, not a secret
     MEASUREMENT_STALE = "MeasurementStale"
     MEASUREMENT_INCOMPLETE = "MeasurementIncomplete"
+    SHARED_VOLUME_SUSPECTED = "SharedVolumeSuspected"
     CLUSTER_OWNED_ELSEWHERE = "ClusterOwnedElsewhere"
     KEEPER_UNAVAILABLE = "KeeperUnavailable"
     STORAGE_LOW = "StorageLow"

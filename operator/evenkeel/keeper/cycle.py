@@ -37,6 +37,7 @@ from evenkeel.keeper.routes import (
 )
 from evenkeel.keeper.scores import Evaluation, Scores
 from evenkeel.keeper.steering import RouterWatch, build_horizons
+from evenkeel.keeper.shared_volumes import SharedVolumes
 from evenkeel.keeper.topic_actions import apply_actions
 from evenkeel.keeper.topics import (
     FoundTopics,
@@ -203,7 +204,8 @@ class Cycle:
 
     def _forget(self) -> None:
         """What was learned of another cluster."""
-        self._growth, self._noise, self._known, self._recovered = Growth(), FillNoise(), LastKnown(), False
+        self._growth, self._noise, self._recovered = Growth(), FillNoise(), False
+        self._known, self._shared = LastKnown(), SharedVolumes()
         self._routers.forget()
 
     def _act(self, desired: Desired) -> None:
