@@ -218,3 +218,28 @@ def test_what_lies_on_a_silent_broker_is_not_called_balanced() -> None:
     world.report(faults=(fault,), deviation_permille=10, max_fill_permille=990)
     world.run("BalancedCluster", "kafka")
     assert world.condition("BalancedCluster", "kafka", "StorageLow") == ("True", "StorageLow")
+
+
+@pytest.mark.parametrize(
+    ("days", "told"),
+    [
+        ((None, None), ""),
+        ((40, 3), "; if inflow goes on as now, /data of broker 2 is the first to be full, in about 3 days"),
+        (
+            (0, None),
+            "; if inflow goes on as now, /data of broker 1 is the first to be full, in less than a day",
+        ),
+        ((1, None), "; if inflow goes on as now, /data of broker 1 is the first to be full, in about a day"),
+    ],
+)
+def test_the_first_volume_to_be_full_is_named(days: tuple[int | None, int | None], told: str) -> None:
+    world = ready_world()
+    volumes = tuple(
+        VolumeReport(number, "/data", 10, 5, full_in_days=left) for number, left in enumerate(days, 1)
+    )
+    world.report(volumes=volumes, max_fill_permille=500)
+    world.run("BalancedCluster", "kafka")
+    message = world.message("BalancedCluster", "kafka", "StorageLow")
+    assert message == f"the fullest volume is at 50.0 %, limit 85 %{told}"
+    status = (world.get("BalancedCluster", "kafka") or {})["status"]
+    assert [one.get("fullInDays") for one in status["volumes"]] == list(days)

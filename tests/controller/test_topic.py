@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
+from typing import Any
 
 import yaml
 
 from evenkeel import names
-from evenkeel.domain.exchange import Fault, RoutesReport, TopicReport
+from evenkeel.domain.exchange import Fault, RoutesReport, ScoreReport, TopicReport
 from evenkeel.reasons import Reason
 from tests.support.world import World, cluster, namespace_object, ready_world, report_all, settle, topic
 
@@ -82,6 +84,67 @@ def test_routes_are_separate_from_ready() -> None:
     assert "routes" not in (world.get("BalancedTopic", "events") or {})["status"]
 
 
+def notes(world: World) -> list[tuple[str, str]]:
+    """Run the topic -> its events as (reason, message)."""
+    plan = world.run("BalancedTopic", "events")
+    return [(one.note.reason.value, one.note.message) for one in plan.sayings]
+
+
+def test_drift_that_was_set_back_is_an_event_once_and_ready_stays() -> None:
+    world = ready_world(topic("events"))
+    said = "config: retention.ms was changed to 5 by somebody else and set back to 9"
+    world.report(topics=(dataclasses.replace(EXISTS, drift=(said,)),))
+    assert notes(world) == [("TopicDrift", said)]
+    assert world.condition("BalancedTopic", "events") == ("True", "Ready")
+    assert (world.get("BalancedTopic", "events") or {})["status"]["drift"] == [said]
+    assert notes(world) == []
+    world.report(topics=(dataclasses.replace(EXISTS, drift=(f"{said} (2 times within 10 minutes)",)),))
+    assert len(notes(world)) == 1
+    world.report(topics=(EXISTS,))
+    assert notes(world) == []
+    assert "drift" not in (world.get("BalancedTopic", "events") or {})["status"]
+
+
+def test_a_fight_stalls_and_is_said_once() -> None:
+    world = ready_world(topic("events"))
+    fault = Fault(
+        Reason.TOPIC_DRIFT, "config: retention.ms of topic events is 5, 9 is declared", "topic/events"
+    )
+    world.report(topics=(dataclasses.replace(EXISTS, drift=(fault.message,)),), faults=(fault,))
+    assert notes(world) == [("TopicDrift", fault.message)]
+    assert world.condition("BalancedTopic", "events") == ("False", "TopicDrift")
+    assert world.condition("BalancedTopic", "events", "Stalled")[0] == "True"
+
+
+def test_drift_is_bounded_as_the_definition_says() -> None:
+    world = ready_world(topic("events"))
+    world.report(topics=(dataclasses.replace(EXISTS, drift=tuple(f"{n}" + "x" * 9000 for n in range(99))),))
+    world.run("BalancedTopic", "events")
+    found = (world.get("BalancedTopic", "events") or {})["status"]["drift"]
+    assert (len(found), {len(one) for one in found}) == (16, {512})
+
+
+def routed(**more: Any) -> TopicReport:
+    routes = RoutesReport(active=True, reason=Reason.ROUTED, message="routed", owner_epoch=1, epoch=2, **more)
+    return dataclasses.replace(EXISTS, routes=routes)
+
+
+def test_caps_steered_share_and_scores_are_shown() -> None:
+    world = ready_world(topic("events"))
+    late = ScoreReport("NodeLoad", Reason.SNAPSHOT_INCOMPLETE, "broker 3 has no load")
+    scores = (ScoreReport("Storage", Reason.ROUTED), late)
+    caps = ("leader share of broker 3",)
+    world.report(topics=(routed(binding_caps=caps, steered_percent=80, scores=scores),))
+    assert ("SnapshotIncomplete", "score NodeLoad does not count: broker 3 has no load") in notes(world)
+    routes = (world.get("BalancedTopic", "events") or {})["status"]["routes"]
+    assert (routes["bindingCaps"], routes["steeredPercent"]) == (list(caps), 80)
+    assert [(one["name"], one["reason"]) for one in routes["scores"]] == [
+        ("Storage", "Routed"),
+        ("NodeLoad", "SnapshotIncomplete"),
+    ]
+    assert notes(world) == []
+
+
 def test_paused_topic_is_not_created_and_says_so() -> None:
     world = ready_world(topic("events", state="Paused", partitions=9))
     told = world.desired().topics[0]
@@ -101,6 +164,33 @@ def test_older_resource_owns_the_topic() -> None:
     assert [one.owner_uid for one in world.desired().topics] == ["uid-first"]
     assert world.condition("BalancedTopic", "second") == ("False", "Conflict")
     assert "data/first" in world.message("BalancedTopic", "second")
+
+
+def test_younger_one_of_another_namespace_takes_over_when_the_older_goes() -> None:
+    world = World()
+    for name in ("data", "other"):
+        world.add(namespace_object(name))
+    world.add(cluster(allowedNamespaces={"from": "All"}))
+    world.add(topic("first"))
+    second = topic("second", namespace="other")
+    second["metadata"]["creationTimestamp"] = "2026-01-01T00:00:09Z"
+    world.add(second)
+    settle(world)
+    settle(world)
+    report_all(world)
+    settle(world)
+    assert world.condition("BalancedTopic", "second", namespace="other") == ("False", "Conflict")
+    item = world.store.get("BalancedTopic", "data", "first")
+    assert item is not None
+    world.store.take_dirty()
+    world.store.put("DELETED", item)
+    dirty = {str(key) for key in world.store.take_dirty()}
+    assert {"BalancedTopic/other/second", "BalancedCluster/data/kafka"} <= dirty
+    settle(world)
+    report_all(world)
+    settle(world)
+    assert [one.owner_uid for one in world.desired().topics] == ["uid-second"]
+    assert world.condition("BalancedTopic", "second", namespace="other") == ("True", "Ready")
 
 
 def test_only_policy_delete_has_a_finalizer() -> None:

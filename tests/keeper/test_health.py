@@ -70,3 +70,28 @@ def test_dropped_scores_are_counted_by_score_and_reason() -> None:
 
     assert value("Moon", "ScoreUnknown") == 4
     assert value("Own", "ScoreTimedOut") == 2
+
+
+def test_fills_regret_and_steered_share_have_no_label_but_the_topic() -> None:
+    metrics = Metrics()
+    routes = RoutesReport(
+        True,
+        Reason.ROUTED,
+        "",
+        predicted_max_fill_permille=610,
+        optimal_max_fill_permille=600,
+        steered_percent=80,
+    )
+    volume = VolumeReport(1, "/data", 100, 40, full_in_days=12)
+    metrics.show(Report("v", topics=(TopicReport("t", exists=True, routes=routes),), volumes=(volume,)))
+
+    def value(name: str, **labels: str) -> float | None:
+        return metrics.registry.get_sample_value(f"evenkeel_{name}", labels)
+
+    assert value("routes_max_fill_ratio", topic="t", kind="predicted") == 0.61
+    assert value("routes_max_fill_ratio", topic="t", kind="uniform") is None
+    assert value("routes_regret_ratio", topic="t") == 0.01
+    assert value("routes_steered_ratio", topic="t") == 0.8
+    assert value("volume_full_days", broker="1", path="/data") == 12
+    metrics.show(Report("v"))
+    assert value("routes_regret_ratio", topic="t") is None

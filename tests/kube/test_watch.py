@@ -4,9 +4,12 @@ import json
 from collections.abc import AsyncIterator
 from typing import Any, Self
 
+import pytest
+
 from evenkeel.errors import RetryableError
 from evenkeel.kube import watch
 from evenkeel.kube.client import Kube
+from evenkeel.kube.failures import KindAbsentError
 from evenkeel.kube.resources import POD
 
 
@@ -70,6 +73,14 @@ async def take(script: Script, count: int, listed: list[int] | None = None) -> l
         if len(seen) == count:
             break
     return seen
+
+
+async def test_an_optional_kind_ends_when_it_is_absent() -> None:
+    script = Script([([pod("a", 1)], "5"), KindAbsentError("404")], [Response()])
+    stream = watch.follow(script, watch.Selection(POD), optional=True)
+    assert (await anext(stream))[1]["metadata"]["name"] == "a"
+    with pytest.raises(KindAbsentError):
+        await anext(stream)
 
 
 async def test_lists_then_follows() -> None:

@@ -199,7 +199,9 @@ def _say_soonest(report: Report) -> str:
     if not filling:
         return ""
     first = min(filling, key=lambda one: (one.full_in_days or 0, one.broker, one.path))
-    when = "in less than a day" if first.full_in_days == 0 else f"in about {first.full_in_days} days"
+    when = {0: "in less than a day", 1: "in about a day"}.get(
+        first.full_in_days or 0, f"in about {first.full_in_days} days"
+    )
     return (
         f"; if inflow goes on as now, {first.path} of broker {first.broker} is the first to be full, {when}"
     )

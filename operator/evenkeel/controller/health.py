@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter as Tally
+from collections.abc import Iterable
+from typing import Any
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from evenkeel.controller.store import Object
+from evenkeel.reasons import ConditionType, Reason
+
+_SHOWN = (ConditionType.READY, ConditionType.ROUTES_ACTIVE)
 
 
 class Metrics:
@@ -34,4 +43,55 @@ class Metrics:
         self.dirty = Gauge(
             "evenkeel_dirty_objects", "Objects that wait to be reconciled", registry=self.registry
         )
+        self.topics = Gauge(
+            "evenkeel_topics", "BalancedTopics by the reason of a condition", ["condition", "reason"],
+            registry=self.registry,
+        )  # fmt: skip
+        self.regret = Gauge(
+            "evenkeel_routes_worst_regret_ratio",
+            "Largest distance of a topic's predicted fill from the optimum",
+            registry=self.registry,
+        )
+        self.steered = Gauge(
+            "evenkeel_routes_least_steered_ratio",
+            "Smallest share of a routed topic's inflow that routers steer; 1 where none is known",
+            registry=self.registry,
+        )
+        self.dropped_scores = Gauge(
+            "evenkeel_scores_dropped",
+            "Scores of routed topics that did not count in the newest cycle",
+            ["reason"],
+            registry=self.registry,
+        )
         self.objects = Gauge("evenkeel_objects", "Objects in the store", ["kind"], registry=self.registry)
+
+    def show_topics(self, items: Iterable[Object]) -> None:
+        """Sum up what the status of all BalancedTopics says."""
+        statuses = [item.get("status") or {} for item in items]
+        reasons = Tally(
+            (one["type"], one["reason"])
+            for status in statuses
+            for one in status.get("conditions") or ()
+            if one["type"] in _SHOWN
+        )
+        self.topics.clear()
+        for (kind, reason), count in reasons.items():
+            self.topics.labels(kind, reason).set(count)
+        routes = [status["routes"] for status in statuses if status.get("routes")]
+        self.regret.set(max((_regret(one) for one in routes), default=0.0))
+        self.steered.set(min((one.get("steeredPercent", 100) / 100 for one in routes), default=1.0))
+        dropped = Tally(
+            score["reason"]
+            for one in routes
+            for score in one.get("scores") or ()
+            if score["reason"] != Reason.ROUTED.value
+        )
+        self.dropped_scores.clear()
+        for reason, count in dropped.items():
+            self.dropped_scores.labels(reason).set(count)
+
+
+def _regret(routes: dict[str, Any]) -> float:
+    """A fraction of capacity; 0 where one of the two is not known."""
+    predicted, optimal = routes.get("predictedMaxFillPermille"), routes.get("optimalMaxFillPermille")
+    return 0.0 if predicted is None or optimal is None else (predicted - optimal) / 1000

@@ -47,9 +47,6 @@ class Metrics:
             "routes_regret_ratio", "Predicted fill of the fullest volume above the optimum", "topic"
         )
         self._steered = gauge("routes_steered_ratio", "Share of a topic's inflow that routers steer", "topic")
-        self._dropped = gauge(
-            "scores_dropped", "Scores that did not count in the newest cycle", "score", "reason"
-        )
         self._full = gauge(
             "volume_full_days", "Days until a volume is full, if that is within a year", "broker", "path"
         )
@@ -86,7 +83,7 @@ class Metrics:
 
     @property
     def _of_routes(self) -> tuple[Gauge, ...]:
-        return (self._active, self._epoch, self._fill, self._regret, self._steered, self._dropped)
+        return (self._active, self._epoch, self._fill, self._regret, self._steered)
 
     def _show_routes(self, topic: str, routes: RoutesReport) -> None:
         self._active.labels(topic).set(routes.active)
@@ -105,6 +102,3 @@ class Metrics:
             self._regret.labels(topic).set((predicted - optimal) / 1000)
         if routes.steered_percent is not None:
             self._steered.labels(topic).set(routes.steered_percent / 100)
-        for score in routes.scores:
-            if score.reason is not Reason.ROUTED:
-                self._dropped.labels(score.name, score.reason.value).inc()
