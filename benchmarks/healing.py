@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.harness import progress, results
-from benchmarks.harness.arms import Arm, available_arms, choose_arms, split_job, stop_writers, writing
+from benchmarks.harness.arms import ARMS, Arm, choose_arms, split_job, stop_writers, writing
 from benchmarks.harness.job import WriteJob
 from benchmarks.harness.layouts import HEALING, Layout
 from benchmarks.harness.optimum import build_problem, deviation, least_bytes
@@ -164,7 +164,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.healing", description=__doc__)
     names = ", ".join(layout.name for layout in HEALING)
-    arms = ", ".join(arm.name for arm in available_arms())
+    arms = ", ".join(arm.name for arm in ARMS)
     parser.add_argument("--layouts", nargs="*", default=[], help=f"of {names}; all")
     parser.add_argument("--arms", nargs="*", default=list(DEFAULT_ARMS), help=f"of {arms}")
     parser.add_argument("--repeats", type=int, default=5)

@@ -24,6 +24,9 @@ SECONDS = 40.0
 NAMES = ("librdkafka", "evenkeel")
 _DEATH = re.compile(r"^.*(?:all log dirs .*have failed|No space left on device).*$", re.MULTILINE)
 
+_PATH = re.compile(r"/\S*/(disk-\d+-\d+)\S*")
+"""Of a log directory: what names the machine is left out of results."""
+
 
 def run_overflow(
     arms: Sequence[Arm], writers: int, record_bytes: int, console: Console
@@ -82,7 +85,9 @@ def _run(arm: Arm, writers: int, record_bytes: int) -> dict[str, Any]:
             "brokersDead": _dead(stage),
             "deathSeconds": death,
             "deathLog": [
-                line for broker in _dead(stage) for line in _DEATH.findall(stage.cluster.logs(broker))[-1:]
+                _PATH.sub(r"\1", line)
+                for broker in _dead(stage)
+                for line in _DEATH.findall(stage.cluster.logs(broker))[-1:]
             ],
             "samples": [
                 {

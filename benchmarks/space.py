@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.harness import progress, results
-from benchmarks.harness.arms import Arm, available_arms, choose_arms, gather_written, split_job, writing
+from benchmarks.harness.arms import ARMS, Arm, choose_arms, gather_written, split_job, writing
 from benchmarks.harness.job import WriteJob
 from benchmarks.harness.layouts import SPACE, Layout
 from benchmarks.harness.optimum import build_problem, least_fill, uniform_fill
@@ -139,7 +139,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.space", description=__doc__)
     names = ", ".join(layout.name for layout in SPACE)
-    arms = ", ".join(arm.name for arm in available_arms())
+    arms = ", ".join(arm.name for arm in ARMS)
     parser.add_argument("--layouts", nargs="*", default=[], help=f"of {names}; all")
     parser.add_argument("--arms", nargs="*", default=[], help=f"of {arms}; all")
     parser.add_argument("--repeats", type=int, default=5)

@@ -11,12 +11,13 @@ from pathlib import Path
 from benchmarks.harness.job import WriteJob, Written
 from benchmarks.harness.progress import check_stop
 from integration.processes import Process, wait_until
-from scripts.provision import cache, jars, steps
+from scripts.provision import cache, jars, partitioner, steps
 
 WRITER = "benchmarks.harness.python_writer"
 JAVA_WRITER = Path(__file__).with_name("java") / "BenchWriter.java"
-TABLE_MS = 3_000
-"""A Java writer waits as long before its first record, so that its partitioner has read the tables."""
+PARTITIONER = "dev.evenkeel.partitioner.EvenkeelPartitioner"
+TABLE_MS = 30_000
+"""A Java writer waits as long for its partitioner's first table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,51 +41,31 @@ MOST_FREE = Arm("most-free", "leader with most free bytes", "most-free")
 ARMS = (EVENKEEL, EVENKEEL_JAVA, LIBRDKAFKA, ROUND_ROBIN, JAVA_BUILT_IN, MOST_FREE)
 
 
-def available_arms() -> tuple[Arm, ...]:
-    """All, but the Java partitioner only where it is in the tree."""
-    return tuple(arm for arm in ARMS if arm is not EVENKEEL_JAVA or partitioner_source() is not None)
-
-
 def choose_arms(names: Sequence[str]) -> tuple[Arm, ...]:
-    """Those named, all available ones where none is.
+    """Those named, all where none is.
 
     Raises:
         SystemExit: an unknown name.
     """
-    known = {arm.name: arm for arm in available_arms()}
+    known = {arm.name: arm for arm in ARMS}
     if unknown := set(names) - known.keys():
         raise SystemExit(f"--arms: {sorted(unknown)} unknown; known are {', '.join(known)}")
     return tuple(arm for name, arm in known.items() if not names or name in names)
 
 
-def partitioner_source() -> Path | None:
-    """The Maven project of our Java partitioner, if it is there."""
-    folder = cache.REPOSITORY / "plugins" / "partitioner"
-    return folder if (folder / "pom.xml").is_file() and _partitioner_class(folder) else None
-
-
-def _partitioner_class(folder: Path) -> str | None:
-    for path in sorted(folder.glob("src/main/java/**/*Partitioner.java")):
-        return ".".join(path.relative_to(folder / "src/main/java").with_suffix("").parts)
-    return None
-
-
 def java_class_path() -> str:
-    """Kafka's client, the Java writer and, where it is in the tree, our partitioner; compiled once.
+    """Kafka's client, the Java writer and our partitioner, each built once per state of its source.
 
     Raises:
-        steps.StepFailed: javac is missing or refuses.
+        steps.StepFailed: javac or Maven is missing, or refuses.
     """
-    home = jars.ensure()
-    sources = [JAVA_WRITER]
-    if (folder := partitioner_source()) is not None:
-        sources += sorted(folder.glob("src/main/java/**/*.java"))
+    home, jar = jars.ensure(), partitioner.ensure().jar
 
     def build(work: Path) -> None:
-        steps.run(["javac", "-nowarn", "-d", work, "-cp", home.class_path, *sources], timeout=120)
+        steps.run(["javac", "-nowarn", "-d", work, "-cp", home.class_path, JAVA_WRITER], timeout=120)
 
-    classes = cache.entry("benchmark-classes", cache.digest([*sources, home.class_path]), build)
-    return f"{home.class_path}:{classes}"
+    classes = cache.entry("benchmark-classes", cache.digest([JAVA_WRITER, home.class_path]), build)
+    return f"{home.class_path}:{jar}:{classes}"
 
 
 def build_command(arm: Arm, job: WriteJob) -> list[str]:
@@ -101,9 +82,11 @@ def build_command(arm: Arm, job: WriteJob) -> list[str]:
         **job.config,
     }
     if arm.routed:
-        folder = partitioner_source()
-        assert folder is not None
-        config["partitioner.class"] = _partitioner_class(folder) or ""
+        config |= {
+            "partitioner.class": PARTITIONER,
+            "evenkeel.topics": job.topic,
+            "evenkeel.phase": str((job.writer + 0.5) / job.writers),
+        }
     words = [job.topic, str(job.bytes_total), f"{job.seconds:g}", str(job.record_bytes)]
     words += [str(TABLE_MS if arm.routed else 0), *(f"{key}={value}" for key, value in config.items())]
     flags = ["-Xmx128m", "-XX:+UseSerialGC", f"-Dlog4j2.configurationFile={jars.LOGGING}"]

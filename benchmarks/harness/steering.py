@@ -15,6 +15,7 @@ from evenkeel.domain.table import RouteTable
 from evenkeel.kafka.clients.append import Appender
 from evenkeel.names import dataset_topic
 from integration.keeper import Keeper, build_desired, plain, read_tables
+from integration.processes import wait_until
 
 INTERVAL_SECONDS = 5
 
@@ -36,7 +37,9 @@ class Steering:
         journal = dataset_topic(dataset.uid, "journal")
         with Appender(plain(self._stage.cluster)) as appender:
             attempt = appender.append(journal, encode(Claim(PLAN_SLICE, 0, "bench")))
-            return appender.append(journal, encode(_plan(attempt, size)))
+            offset = appender.append(journal, encode(_plan(attempt, size)))
+        wait_until(f"a table for the plan of {topic}", lambda: self._planned(topic, offset), every=0.2)
+        return offset
 
     def follow_stream(self, topic: str, routing: TopicRouting) -> None:
         """As for any other topic: nothing is known but its rate; returns when a table is published."""
@@ -60,6 +63,9 @@ class Steering:
         """All tables published for the topic, oldest first."""
         found = read_tables(self._stage.cluster.client_config())
         return [table for table, _ in found if table.topic == topic]
+
+    def _planned(self, topic: str, offset: int) -> bool:
+        return any((table.plan_offset or 0) >= offset for table in self.tables(topic))
 
     def log(self) -> str:
         """What the keeper has said so far."""

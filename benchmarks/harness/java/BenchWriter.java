@@ -1,8 +1,12 @@
+import java.lang.management.ManagementFactory;
 import java.util.Properties;
 import java.util.Random;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.LockSupport;
+import javax.management.JMException;
+import javax.management.MBeanServer;
+import javax.management.ObjectName;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
@@ -10,8 +14,8 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
 /**
  * Writes records at a steady pace with the Java client and tells what became of them as one line of JSON.
  *
- * <p>Arguments: topic, bytes, seconds, record bytes, milliseconds to wait before the first counted record
- * (a partitioner that reads tables needs some), then key=value of the producer's configuration.
+ * <p>Arguments: topic, bytes, seconds, record bytes, for how many milliseconds at most to wait for a routes
+ * table before the first record (0: not at all), then key=value of the producer's configuration.
  */
 public final class BenchWriter {
   private static final int BLOCKS = 64;
@@ -23,7 +27,7 @@ public final class BenchWriter {
     long bytes = Long.parseLong(arguments[1]);
     double seconds = Double.parseDouble(arguments[2]);
     int size = Integer.parseInt(arguments[3]);
-    long warmUp = Long.parseLong(arguments[4]);
+    long patience = Long.parseLong(arguments[4]);
     Properties config = new Properties();
     for (int i = 5; i < arguments.length; i++) {
       int split = arguments[i].indexOf('=');
@@ -42,13 +46,36 @@ public final class BenchWriter {
     ByteArraySerializer plain = new ByteArraySerializer();
     try (KafkaProducer<byte[], byte[]> producer = new KafkaProducer<>(config, plain, plain)) {
       producer.partitionsFor(topic);
-      LockSupport.parkNanos(warmUp * 1_000_000L);
+      if (patience > 0) {
+        awaitTable(patience);
+      }
       write(producer, topic, bytes / size, seconds, size, stop);
     }
   }
 
+  /** Ends without writing where our partitioner has read no table in time: it would measure something else. */
+  private static void awaitTable(long patience) throws JMException {
+    long deadline = System.nanoTime() + patience * 1_000_000L;
+    while (tablesAccepted() == 0) {
+      if (System.nanoTime() > deadline) {
+        throw new IllegalStateException("no routes table within " + patience + " ms");
+      }
+      LockSupport.parkNanos(50_000_000L);
+    }
+  }
+
+  private static long tablesAccepted() throws JMException {
+    MBeanServer beans = ManagementFactory.getPlatformMBeanServer();
+    long found = 0;
+    for (ObjectName name : beans.queryNames(new ObjectName("dev.evenkeel:type=router,*"), null)) {
+      found += (Long) beans.getAttribute(name, "TablesAccepted");
+    }
+    return found;
+  }
+
   private static void write(
-      KafkaProducer<byte[], byte[]> producer, String topic, long total, double seconds, int size, AtomicBoolean stop) {
+      KafkaProducer<byte[], byte[]> producer, String topic, long total, double seconds, int size, AtomicBoolean stop)
+      throws JMException {
     AtomicLong acked = new AtomicLong();
     AtomicLong failed = new AtomicLong();
     byte[][] values = new byte[BLOCKS][size];
@@ -71,7 +98,7 @@ public final class BenchWriter {
     }
     producer.flush();
     System.out.printf(
-        "{\"bytes_acked\": %d, \"bytes_failed\": %d, \"seconds\": %.3f}%n",
-        acked.get(), failed.get(), (System.nanoTime() - began) / 1e9);
+        "{\"bytes_acked\": %d, \"bytes_failed\": %d, \"seconds\": %.3f, \"tables_seen\": %d}%n",
+        acked.get(), failed.get(), (System.nanoTime() - began) / 1e9, tablesAccepted());
   }
 }
