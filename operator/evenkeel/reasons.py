@@ -81,6 +81,7 @@ class Reason(StrEnum):
     INTERNAL_TOPIC = "InternalTopic"
     NO_INFLOW_KNOWN = "NoInflowKnown"
     NOT_STEERED = "NotSteered"
+    FEW_ROUTED_PRODUCERS = "FewRoutedProducers"
     NO_LEADERS = "NoLeaders"
     CAPS_RELAXED = "CapsRelaxed"
     ROUTES_LATE = "RoutesLate"

@@ -130,9 +130,7 @@ def _expiry_times(
     return times
 
 
-def _cutoff_ms(
-    topic: str, config: Mapping[str, str] | None, now_ms: int, horizons: Horizons
-) -> int | None:
+def _cutoff_ms(topic: str, config: Mapping[str, str] | None, now_ms: int, horizons: Horizons) -> int | None:
     """Records older than this will be gone at the topic's horizon; None: none goes by age, or not known."""
     age = retention_ms(config)
     if config is None or age is None or age < 0:

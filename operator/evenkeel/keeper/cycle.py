@@ -36,8 +36,8 @@ from evenkeel.keeper.routes import (
     routed_topics,
 )
 from evenkeel.keeper.scores import Evaluation, Scores
-from evenkeel.keeper.steering import RouterWatch, build_horizons
 from evenkeel.keeper.shared_volumes import SharedVolumes
+from evenkeel.keeper.steering import RouterWatch, build_horizons
 from evenkeel.keeper.topic_actions import apply_actions
 from evenkeel.keeper.topics import (
     FoundTopics,
@@ -46,6 +46,7 @@ from evenkeel.keeper.topics import (
     plan_internal,
     plan_topics,
 )
+from evenkeel.planning.forecast import forecast_days
 from evenkeel.planning.moves import plan_moves
 from evenkeel.planning.routing import RoutesPlan, plan_routes
 from evenkeel.reasons import Reason
@@ -90,6 +91,7 @@ class Cycle:
         self._measurement: Measurement | None = None
         self._plan: RoutesPlan | None = None
         self._moves: MovesReport | None = None
+        self._full_in_days: dict[tuple[int, str], int | None] = {}
         self._repaired = Recent(monotonic)
         self._drift = DriftBook(monotonic)
         self._recovered = False
@@ -223,6 +225,7 @@ class Cycle:
         self.faults.run("heartbeats", lambda: self._read_heartbeats(desired))
         self.faults.run("routes", lambda: self._route(desired))
         self.faults.run("moves", lambda: self._plan_moves(desired))
+        self.faults.run("forecast", self._forecast)
 
     def _read_journals(self, desired: Desired, fresh: set[str]) -> list[Fault]:
         """Follow what is there; data topics whose plan appeared are added to `fresh`."""
@@ -342,6 +345,10 @@ class Cycle:
         plan = plan_moves(self.snapshot, desired.policy)
         self._moves = build_moves_report(plan, self._moves)
 
+    def _forecast(self) -> None:
+        assert self.snapshot is not None
+        self._full_in_days = forecast_days(self.snapshot)
+
     def _release(self, desired: Desired) -> None:
         assert self._measurement is not None
         self._journals.close()
@@ -370,6 +377,8 @@ class Cycle:
             moves=self._moves,
             scores=self._scored.reports,
             drift=self._drift.told(),
+            steered=self._routers.steered(self._plan.topics) if self._plan else {},
+            full_in_days=self._full_in_days,
             faults=self._all_faults(desired, measured=measured),
         )
         self.report = build_report(desired, facts, self.report)

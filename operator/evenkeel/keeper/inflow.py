@@ -40,6 +40,8 @@ class SteeredTopic:
     """None: not known: no heartbeats could be read, or no inflow was seen yet."""
     few: bool = False
     """Less than FEW_PERCENT, for a while."""
+    settled: bool = False
+    """Inflow was seen for long enough to say so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,16 +98,18 @@ class _Share:
     seconds: float = 0.0
     """For how long inflow was seen."""
     few: bool = False
+    settled: bool = False
 
     def note(self, share: float, seconds: float, patience: float) -> None:
         part = 1.0 - math.exp(-seconds / SMOOTHING_SECONDS)
         self.value = share if self.value is None else self.value + part * (share - self.value)
         self.seconds += seconds
+        self.settled = self.seconds >= patience
         percent = 100 * self.value
         if self.few:
             self.few = percent < ENOUGH_PERCENT
         else:
-            self.few = percent < FEW_PERCENT and self.seconds >= patience
+            self.few = percent < FEW_PERCENT and self.settled
 
 
 class InflowBook:
@@ -154,7 +158,7 @@ class InflowBook:
         share = self._shares.get(name)
         if share is None or share.value is None:
             return SteeredTopic()
-        return SteeredTopic(round(100 * share.value), share.few)
+        return SteeredTopic(round(100 * share.value), share.few, share.settled)
 
     def unsteered(self) -> dict[TopicPartition, float]:
         """Median rates of what routers did not bring."""

@@ -55,7 +55,9 @@ class _Level:
             return None
         seen = list(self.fills)
         bends = [a - 2 * b + c for a, b, c in zip(seen, seen[1:], seen[2:], strict=False)]
-        return math.sqrt(sum(bend * bend for bend in bends) / (6 * len(bends)))  # var of a bend: (1 + 4 + 1) var
+        return math.sqrt(
+            sum(bend * bend for bend in bends) / (6 * len(bends))
+        )  # var of a bend: (1 + 4 + 1) var
 
 
 def _clip(value: float, middle: float, width: float) -> float:

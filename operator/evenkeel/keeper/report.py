@@ -23,7 +23,9 @@ from evenkeel.domain.snapshot import ClusterSnapshot
 from evenkeel.domain.table import RouteTable
 from evenkeel.kafka.answers import TopicAnswer
 from evenkeel.kafka.topics import data_topic, dataset_topics
+from evenkeel.keeper.inflow import SteeredTopic
 from evenkeel.keeper.journals import build_dataset_report
+from evenkeel.keeper.outlook import settle_days, tell_steering
 from evenkeel.planning.routing import RoutesPlan, TopicRoutes
 from evenkeel.reasons import Reason
 
@@ -54,6 +56,9 @@ class Facts:
     """topic -> the scores asked for, and which did not count in the newest cycle."""
     drift: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """topic -> what of it is not, or was not, as declared."""
+    steered: Mapping[str, SteeredTopic] = field(default_factory=dict)
+    full_in_days: Mapping[tuple[int, str], int | None] = field(default_factory=dict)
+    """(broker, path) -> forecast."""
     faults: tuple[Fault, ...] = ()
 
 
@@ -86,7 +91,7 @@ def build_report(desired: Desired, facts: Facts, before: Report | None) -> Repor
         cluster_id=facts.snapshot.cluster_id,
         brokers=len(facts.snapshot.brokers),
         hosts={broker.id: broker.host for broker in facts.snapshot.brokers if broker.host},
-        volumes=_volumes(facts.snapshot, last),
+        volumes=_volumes(facts, facts.snapshot, last),
         deviation_permille=settle_permille(deviation, last.deviation_permille),
         max_fill_permille=settle_permille(max(fills, default=None), last.max_fill_permille),
     )
@@ -144,8 +149,9 @@ def _sizes(snapshot: ClusterSnapshot) -> Iterable[tuple[tuple[int, str], int | N
             yield (broker.id, entry.path), total, used
 
 
-def _volumes(snapshot: ClusterSnapshot, last: Report) -> tuple[VolumeReport, ...]:
+def _volumes(facts: Facts, snapshot: ClusterSnapshot, last: Report) -> tuple[VolumeReport, ...]:
     before = {(volume.broker, volume.path): volume.used_bytes for volume in last.volumes}
+    full = {(volume.broker, volume.path): volume.full_in_days for volume in last.volumes}
     nodes = {broker.id: broker.node for broker in snapshot.brokers}
     return tuple(
         VolumeReport(
@@ -154,6 +160,7 @@ def _volumes(snapshot: ClusterSnapshot, last: Report) -> tuple[VolumeReport, ...
             total_bytes=total,
             used_bytes=None if used is None or not total else settle(used, total / 100, before.get(place)),
             node=nodes[place[0]],
+            full_in_days=settle_days(facts.full_in_days.get(place), full.get(place)),
         )
         for place, total, used in _sizes(snapshot)
     )
@@ -210,8 +217,8 @@ def _dataset(
 
 
 def _routes(name: str, desired: Desired, facts: Facts, before: RoutesReport | None) -> RoutesReport | None:
-    last = replace(before, scores=()) if before is not None else None
-    found = _choose_routes(name, desired, facts, last)
+    last = replace(before, scores=(), steered_percent=None) if before is not None else None
+    found = tell_steering(_choose_routes(name, desired, facts, last), name, facts.steered.get(name), before)
     scores = facts.scores.get(name, before.scores if before is not None else ())
     return replace(found, scores=scores) if found is not None else None
 

@@ -47,9 +47,7 @@ class RouterWatch:
         """A measurement brought new rates: compare them with what routers say now."""
         self._steering = self._log.steering()
         patience = min(PATIENCE_SECONDS, PATIENCE_INTERVALS * float(policy.interval_seconds))
-        self._book.observe(
-            growth, self._steering, tables, routed, now_ms=now_ms, patience_seconds=patience
-        )
+        self._book.observe(growth, self._steering, tables, routed, now_ms=now_ms, patience_seconds=patience)
 
     def inflow(self, routed: Collection[str], ingests: Mapping[str, int | None]) -> Inflow:
         """What a snapshot needs."""
