@@ -15,7 +15,7 @@ from evenkeel.api.kinds import KINDS
 from evenkeel.api.meta import Condition, ConditionStatus, clip
 from evenkeel.api.node_cache import Held, NodeCache, Wanted
 from evenkeel.api.training_dataset import TrainingDataset
-from evenkeel.domain.exchange import BalanceMode, Policy, TopicRouting
+from evenkeel.domain.exchange import BalanceMode, Policy, Score, TopicRouting
 from evenkeel.domain.job import ProducerSettings, SourceFormat
 from evenkeel.domain.nodes import HeldRevision, HoldState, WantedRevision
 from evenkeel.reasons import ConditionType, Reason
@@ -48,6 +48,11 @@ def test_defaults_are_those_that_the_keeper_assumes() -> None:
     topic = BalancedTopic.model_validate(load("topic-smallest"))
     assert cluster.spec.policy() == Policy()
     assert topic.spec.routing.domain() == TopicRouting()
+
+
+def test_scores_reach_the_keeper_with_weight_and_parameters() -> None:
+    scores = BalancedTopic.model_validate(load("topic-full")).spec.routing.domain().scores
+    assert scores == (Score("Storage", 50), Score("RackLocality", 0, {"rack": "a,b", "strength": "4.5"}))
 
 
 def test_defaults_are_those_that_the_jobs_assume() -> None:

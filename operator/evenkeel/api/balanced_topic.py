@@ -33,13 +33,29 @@ class ConfigEntry(Base):
     """Its value as text, as Kafka's own tools take it."""
 
 
+class ScoreParameter(Base):
+    """One setting of a score."""
+
+    name: Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[A-Za-z][A-Za-z0-9._-]*$")]
+    """Its name, such as `rack`; which there are is the score's business."""
+    value: Annotated[str, Field(max_length=256)]
+    """Its value as text."""
+
+
 class ScoreWeight(Base):
     """A cost that routes take into account."""
 
     name: Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[A-Z][A-Za-z0-9]*$")]
-    """Name of the score; `Storage` is what the fill of disks will be."""
+    """Name of the score: `Storage` (what the fill of disks will be), `DataDistribution`, `NodeLoad`, `WriteLatency`,
+    `RackLocality`, or that of an installed package."""
     weight_percent: Annotated[int, Field(ge=0, le=1000)] = 100
     """Its weight in percent of the usual one; 0 switches it off."""
+    parameters: Annotated[tuple[ScoreParameter, ...], listing("map", most=16, keys=("name",))] = ()
+    """Settings of the score. An unknown or impossible one drops the score, with a reason in status."""
+
+    def domain(self) -> Score:
+        """The same as the keeper is told."""
+        return Score(self.name, self.weight_percent, {item.name: item.value for item in self.parameters})
 
 
 class TopicRoutingSpec(Base):
@@ -57,7 +73,7 @@ class TopicRoutingSpec(Base):
     def domain(self) -> TopicRouting:
         """The same as the keeper is told."""
         return TopicRouting(
-            scores=tuple(Score(item.name, item.weight_percent) for item in self.scores),
+            scores=tuple(item.domain() for item in self.scores),
             horizon_seconds=self.horizon_seconds,
             stale_after_seconds=self.stale_after_seconds,
         )
