@@ -4,7 +4,7 @@ import pytest
 
 from evenkeel import names
 from evenkeel.domain.exchange import DesiredDataset
-from evenkeel.kafka.topics import dataset_topics, internal_topics
+from evenkeel.kafka.topics import dataset_topics, internal_topics, topic_role
 
 OWN = DesiredDataset(uid="u1", name="ns/pictures")
 
@@ -46,3 +46,17 @@ def test_the_topic_of_a_balanced_topic_is_not_created_here() -> None:
         "manifest",
         "rejected",
     ]
+
+
+def test_only_data_takes_large_records() -> None:
+    limits = {
+        spec.name.rsplit("-", 1)[1]: spec.config["max.message.bytes"] for spec in dataset_topics(OWN, 3)
+    }
+    small = str(8 * 1024 * 1024)
+    assert limits == {"data": str(72 * 1024 * 1024), "journal": small, "manifest": small, "rejected": small}
+
+
+def test_the_role_of_a_topic_is_known_by_its_name() -> None:
+    borrowed = DesiredDataset(uid="u1", name="ns/p", data_topic="events")
+    assert topic_role(borrowed, "events") == topic_role(OWN, names.dataset_topic("u1", "data")) == "data"
+    assert topic_role(borrowed, names.dataset_topic("u1", "journal")) == "journal"

@@ -151,6 +151,13 @@ def test_an_unsafe_setting_is_said_and_set_back() -> None:
     assert plan.actions == [SetConfig(name, {"retention.ms": "-1"}, "dataset/u1")]
 
 
+def test_a_journal_that_takes_records_of_any_size_is_set_back() -> None:
+    name = names.dataset_topic("u1", "journal")
+    config = {name: guarded_config(3)}
+    plan = plan_topics(desired(datasets=[DATASET]), found(*existing_dataset(), configs=config))
+    assert plan.actions == [SetConfig(name, {"max.message.bytes": str(8 * 1024 * 1024)}, "dataset/u1")]
+
+
 def test_one_copy_is_said() -> None:
     single = DesiredDataset(uid="u1", name="ns/p", replication_factor=1)
     rows = [topic(spec.name, spec.partitions, spec.replication_factor) for spec in dataset_topics(single, 3)]

@@ -19,6 +19,10 @@ _STATE = {
     "retention.ms": _DAY_MS,
 }
 ROLES = ("data", "journal", "manifest", "rejected")
+MIB = 1024 * 1024
+RECORD_BYTES = 8 * MIB
+"""Largest record of journal, manifest and rejected topics: their writers need 1 MiB at most, and whoever holds a
+dataset's credentials must not make the keeper parse more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +62,13 @@ def journal_topic(dataset: DesiredDataset) -> str:
     return names.dataset_topic(dataset.uid, "journal")
 
 
-def guarded_config(replication_factor: int) -> dict[str, str]:
-    """Settings without which records of a dataset could vanish or change their bytes."""
+def guarded_config(replication_factor: int, role: str = "data") -> dict[str, str]:
+    """Settings without which records of a dataset could vanish or change their bytes.
+
+    Args:
+        replication_factor: of the topic.
+        role: what the topic is for, one of ROLES.
+    """
     return {
         "cleanup.policy": "delete",
         "retention.ms": "-1",
@@ -67,9 +76,15 @@ def guarded_config(replication_factor: int) -> dict[str, str]:
         "unclean.leader.election.enable": "false",
         "compression.type": "producer",
         # A record may have 64 MiB; the producers' own limit is the dataset's maxRecordBytes.
-        "max.message.bytes": str(72 * 1024 * 1024),
+        "max.message.bytes": str(72 * MIB if role == "data" else RECORD_BYTES),
         "min.insync.replicas": str(max(1, replication_factor - 1)),
     }
+
+
+def topic_role(dataset: DesiredDataset, topic: str) -> str:
+    """What a topic of a dataset is for, one of ROLES."""
+    own = {names.dataset_topic(dataset.uid, role): role for role in ROLES}
+    return own.get(topic, "data")
 
 
 def dataset_topics(dataset: DesiredDataset, brokers: int) -> tuple[TopicSpec, ...]:
@@ -82,7 +97,7 @@ def dataset_topics(dataset: DesiredDataset, brokers: int) -> tuple[TopicSpec, ..
     partitions = dataset.partitions or max(12, 6 * brokers)
     data = TopicSpec(data_topic(dataset), partitions, copies, guarded_config(copies))
     others = tuple(
-        TopicSpec(names.dataset_topic(dataset.uid, role), 1, small, guarded_config(small))
+        TopicSpec(names.dataset_topic(dataset.uid, role), 1, small, guarded_config(small, role))
         for role in ROLES
         if role != "data"
     )

@@ -18,6 +18,7 @@ from evenkeel.kafka.topics import (
     guarded_config,
     internal_topics,
     journal_topic,
+    topic_role,
 )
 from evenkeel.planning.placement import plan_assignments
 from evenkeel.reasons import Reason
@@ -235,7 +236,7 @@ def _guard(
     config = found.configs.get(topic.name)
     if config is None:
         return
-    wanted = guarded_config(_copies(topic))
+    wanted = guarded_config(_copies(topic), topic_role(dataset, topic.name))
     drift = {key: value for key, value in wanted.items() if key in config and config[key] != value}
     if not drift:
         return

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Producer
 
 from evenkeel.domain.connection import Connection
-from evenkeel.errors import RetryableError
+from evenkeel.errors import InputError, RetryableError
 from evenkeel.kafka.clients.append import Appender
 from evenkeel.kafka.clients.reader import PartitionReader
 from evenkeel.reasons import Reason
@@ -107,3 +107,12 @@ def test_more_records_than_the_queue_holds_wait_for_room() -> None:
         appender._producer = cast("Producer", SmallProducer())
         records = [(b"%d" % number, None, ()) for number in range(5)]
         assert appender.append_all("t", records, partition=0) == [0, 1, 2, 3, 4]
+
+
+def test_a_record_that_the_topic_would_not_take_is_refused_with_its_size() -> None:
+    with (
+        Appender(NOWHERE) as appender,
+        pytest.raises(InputError, match="8388608 bytes, the limit is") as refused,
+    ):
+        appender.append("journal", bytes(8 * 1024 * 1024))
+    assert refused.value.reason is Reason.RECORD_TOO_LARGE

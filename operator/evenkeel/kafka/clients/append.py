@@ -9,7 +9,7 @@ from typing import Any, Self
 from confluent_kafka import KafkaError, Message, Producer
 
 from evenkeel.domain.connection import Connection
-from evenkeel.errors import EvenkeelError
+from evenkeel.errors import EvenkeelError, InputError
 from evenkeel.kafka.clients.config import client_config
 from evenkeel.kafka.clients.failures import (
     ErrorWatch,
@@ -24,6 +24,8 @@ __all__ = ["Appender", "UnknownOutcomeError"]
 
 TIMEOUT_MS = 60_000
 """message.timeout.ms. Below 30 s writes fail needlessly while a broker dies (facts: kafka-real, section 5)."""
+RECORD_BYTES = 8 * 1024 * 1024 - 4096
+"""Largest value: what the topics take (`kafka.topics.RECORD_BYTES`) less key, headers and framing."""
 Headers = Sequence[tuple[str, bytes]]
 
 
@@ -101,6 +103,9 @@ class Appender:
         partition: int | None,
         result: _Result,
     ) -> None:
+        if len(value) > RECORD_BYTES:
+            message = f"writing to {topic}: a record has {len(value)} bytes, the limit is {RECORD_BYTES}"
+            raise InputError(message, reason=Reason.RECORD_TOO_LARGE)
         where: dict[str, Any] = {} if partition is None else {"partition": partition}
         deadline = time.monotonic() + self._wait_seconds
         taken = False
