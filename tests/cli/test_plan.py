@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -126,3 +127,66 @@ def test_a_compacted_topic_is_refused(tmp_path: Path, capsys: pytest.CaptureFixt
     path.write_text(codec.dumps(cluster(demo.brokers, demo.partitions, demo.incoming, topics)))
     code, found = run_json(capsys, "routes", "--snapshot", str(path), "--topic", "clipart")
     assert (code, found["reason"]) == (3, "Compacted")
+
+
+def plan_with(scores: object, folder: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, Any, str]:
+    """Exit code, JSON and errors of the demo's routes with these scores."""
+    demo = demo_snapshot()
+    brokers = [replace(one, rack="ab"[one.id // 2]) for one in demo.brokers]
+    snapshot, policy = folder / "snapshot.json", folder / "policy.json"
+    snapshot.write_text(codec.dumps(replace(demo, brokers=tuple(brokers))))
+    policy.write_text(json.dumps({"slackPercent": 40, "scores": scores}))
+    words = ["--snapshot", str(snapshot), "--topic", "clipart", "--policy", str(policy)]
+    code = main(["routes", *words, "-o", "json"])
+    shown = capsys.readouterr()
+    return code, json.loads(shown.out), shown.err
+
+
+def rack_share(found: Any, brokers: set[int]) -> float:
+    led = {p.partition: p.leader for p in demo_snapshot().partitions if p.topic == "clipart"}
+    return sum(weight for number, weight in found["weights"].items() if led[int(number)] in brokers)
+
+
+def test_scores_with_parameters_shift_routes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    storage = {"name": "Storage", "weightPercent": 10}
+    near = {"name": "RackLocality", "parameters": [{"name": "rack", "value": "a"}]}
+    plain = plan_with([storage], tmp_path, capsys)[1]
+    code, found, errors = plan_with([storage, near], tmp_path, capsys)
+    assert code == 0
+    assert "does not count" not in errors
+    assert rack_share(found, {0, 1}) > rack_share(plain, {0, 1}) + 0.1
+
+
+def test_a_score_that_is_dropped_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, found, errors = plan_with([{"name": "Storage"}, {"name": "NodeLoad"}], tmp_path, capsys)
+    assert code == 0
+    assert found["weights"]
+    assert "SnapshotIncomplete: NodeLoad does not count" in errors
+
+
+def test_no_usable_score_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, found, errors = plan_with([{"name": "Moon"}], tmp_path, capsys)
+    assert (code, found["reason"]) == (3, "NoScores")
+    assert "ScoreUnknown: Moon does not count" in errors
+
+
+@pytest.mark.parametrize(
+    ("scores", "message"),
+    [
+        ({}, "scores: must be a list"),
+        ([{"name": "storage"}], r"scores\[0\]\.name: String should match"),
+        (
+            [{"name": "Storage", "weight": 3}],
+            r"scores\[0\]\.weight: unknown; known are name, weightPercent, parameters",
+        ),
+        (
+            [{"name": "X", "parameters": [{"name": "a"}]}],
+            r"scores\[0\]\.parameters\[0\]\.value: Field required",
+        ),
+    ],
+)
+def test_bad_scores_name_the_field(
+    scores: object, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(InputError, match=message):
+        plan_with(scores, tmp_path, capsys)

@@ -14,6 +14,7 @@ from evenkeel.domain import codec
 from evenkeel.domain.exchange import Policy, TopicRouting
 from evenkeel.domain.snapshot import ClusterSnapshot
 from evenkeel.errors import InputError
+from evenkeel.keeper.scores import Evaluation, Scores
 from evenkeel.planning.moves import MovesPlan, plan_moves
 from evenkeel.planning.routing import TopicRoutes, plan_routes
 from evenkeel.reasons import Reason
@@ -52,7 +53,9 @@ def _parser() -> argparse.ArgumentParser:
     for kind in (routes, moves):
         kind.add_argument("--snapshot", required=True, metavar="FILE", help="JSON; - is standard input")
         kind.add_argument(
-            "--policy", metavar="FILE", help="JSON with fields of a policy, such as maxFillPercent"
+            "--policy",
+            metavar="FILE",
+            help="JSON with fields of a policy, such as maxFillPercent, and scores",
         )
         kind.add_argument("-o", "--output", choices=["table", "json"], default="table")
     return parser
@@ -73,17 +76,23 @@ def read_snapshot(path: str) -> ClusterSnapshot:
     return snapshot
 
 
-def _read_policy(path: str | None) -> Policy:
+def _read_policy(path: str | None) -> tuple[Policy, TopicRouting]:
+    """A policy, and under `scores` what spec.routing.scores of a BalancedTopic would hold."""
     if path is None:
-        return Policy()
+        return Policy(), TopicRouting()
     text = _read(path)
     policy = codec.loads(Policy, text)
-    known = {codec.camel(field.name) for field in dataclasses.fields(Policy)}
-    for key in json.loads(text):
+    raw = json.loads(text)
+    known = {codec.camel(field.name) for field in dataclasses.fields(Policy)} | {"scores"}
+    for key in raw:
         if key not in known:
             what = f"{path}: {key}: unknown; known are {', '.join(sorted(known))}"
             raise InputError(what, reason=Reason.INVALID_SPEC)
-    return policy
+    if "scores" not in raw:
+        return policy, TopicRouting()
+    from evenkeel.cli.scores import read_scores
+
+    return policy, TopicRouting(scores=read_scores(raw["scores"], f"{path}: scores"))
 
 
 def _read(path: str) -> str:
@@ -95,8 +104,12 @@ def _read(path: str) -> str:
 
 def _plan_routes(options: argparse.Namespace, snapshot: ClusterSnapshot) -> int:
     topic = options.topic
-    plan = plan_routes(snapshot, {topic: TopicRouting()}, _read_policy(options.policy))
-    routes = plan.topics[topic]
+    policy, routing = _read_policy(options.policy)
+    scored = _evaluate(snapshot, topic, routing)
+    for report in scored.reports[topic]:
+        if report.reason is not Reason.ROUTED:
+            sys.stderr.write(f"{report.reason}: {report.name} does not count: {report.message}\n")
+    routes = plan_routes(snapshot, {topic: routing}, policy, scored.costs).topics[topic]
     if options.output == "json":
         _print_json(routes_json(routes))
     elif routes.active:
@@ -106,12 +119,20 @@ def _plan_routes(options: argparse.Namespace, snapshot: ClusterSnapshot) -> int:
     return _finish(routes.active, routes.reason, routes.message, options.output)
 
 
+def _evaluate(snapshot: ClusterSnapshot, topic: str, routing: TopicRouting) -> Evaluation:
+    scores = Scores()
+    try:
+        return scores.evaluate(snapshot, {topic: routing})
+    finally:
+        scores.close()
+
+
 def _plan_moves(options: argparse.Namespace, snapshot: ClusterSnapshot) -> int:
     percent = options.max_deviation_percent
     if not 0 <= percent <= 100:  # noqa: PLR2004 - percent
         what = f"--max-deviation-percent: must be between 0 and 100, not {percent}"
         raise InputError(what, reason=Reason.INVALID_SPEC)
-    policy = replace(_read_policy(options.policy), enter_percent=percent, leave_percent=percent)
+    policy = replace(_read_policy(options.policy)[0], enter_percent=percent, leave_percent=percent)
     plan = plan_moves(snapshot, policy)
     if options.output == "json":
         _print_json(moves_json(plan))
