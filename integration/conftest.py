@@ -15,6 +15,7 @@ from integration.kafka import rights
 from integration.kafka.cluster import THREE, KafkaCluster
 from integration.kafka.disks import may_mount
 from integration.kafka.settings import BrokerSpec, Sasl
+from integration.operator_process import Api, OperatorProcess, StartOperator, render_chart
 from scripts.provision import jars
 from scripts.provision.steps import StepFailed
 
@@ -135,3 +136,33 @@ def crds(kube_admin: Kubectl) -> Kubectl:
     kube_admin("apply", "--server-side", "-f", str(folder))
     kube_admin("wait", "--for=condition=Established", "-f", str(folder))
     return kube_admin
+
+
+@pytest.fixture
+def api(crds: Kubectl, namespace: str) -> Api:
+    return Api(crds, namespace)
+
+
+@pytest.fixture
+def operator_kubeconfig(apiserver: ApiServer, api: Api, kube_binaries: Path) -> Path:
+    """The operator's account with exactly the chart's rights."""
+    rights = render_chart(kube_binaries / "helm", api.namespace, "operator/rbac.yaml")
+    api.kubectl("apply", "-f", "-", stdin=rights)
+    account = next(one for one in api.list("serviceaccount") if one["metadata"]["name"] != "default")
+    token = api.kubectl("create", "token", account["metadata"]["name"], "-n", api.namespace).strip()
+    return apiserver.kubeconfig_for(token, f"operator-{api.namespace}")
+
+
+@pytest.fixture
+def start_operator(operator_kubeconfig: Path, api: Api, tmp_path: Path) -> Iterator[StartOperator]:
+    started: list[OperatorProcess] = []
+
+    def start(**variables: str) -> OperatorProcess:
+        log = tmp_path / f"operator-{len(started)}.log"
+        started.append(OperatorProcess(operator_kubeconfig, api.namespace, log, **variables))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.process.stop()
+        print(one.process.output()[-20000:])  # noqa: T201 - shown when the test fails

@@ -20,8 +20,19 @@ from integration.apiserver.server import Kubectl, KubectlError
 from integration.processes import Process, wait_until
 
 Object = dict[str, Any]
+GROUP = names.GROUP_VERSION
 REPOSITORY = Path(__file__).resolve().parents[1]
 WAIT = 30.0
+
+
+def cluster(name: str = "kafka", **spec: Any) -> dict[str, Any]:
+    body = {"bootstrapServers": ["kafka:9092"], **spec}
+    return {"apiVersion": GROUP, "kind": "BalancedCluster", "metadata": {"name": name}, "spec": body}
+
+
+def topic(name: str, topic_name: str, **spec: Any) -> dict[str, Any]:
+    body = {"topicName": topic_name, **spec}
+    return {"apiVersion": GROUP, "kind": "BalancedTopic", "metadata": {"name": name}, "spec": body}
 
 
 class OperatorProcess:
@@ -212,6 +223,10 @@ def render_chart(helm: Path, namespace: str, *templates: str) -> str:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+StartOperator = Callable[..., OperatorProcess]
+"""What the fixture `start_operator` gives: keyword arguments are variables of the process."""
 
 
 def exists(api: Api, kind: str, name: str) -> bool:

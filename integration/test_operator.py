@@ -3,8 +3,6 @@ from __future__ import annotations
 import json
 import signal
 import time
-from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,61 +11,20 @@ import pytest
 from evenkeel import names
 from evenkeel.domain.exchange import Fault, SealReport
 from evenkeel.reasons import Reason
-from integration.apiserver.server import ApiServer, Kubectl
-from integration.operator_process import Api, KeeperDouble, OperatorProcess, render_chart
+from integration.apiserver.server import ApiServer
+from integration.operator_process import Api, KeeperDouble, OperatorProcess, StartOperator, cluster, topic
 from integration.processes import wait_until
 from scripts.provision import cache
 
 pytestmark = pytest.mark.timeout(240)
 GROUP = names.GROUP_VERSION
 DIGEST = "ab" * 32
-StartOperator = Callable[..., OperatorProcess]
-
-
-def cluster(name: str = "kafka", **spec: Any) -> dict[str, Any]:
-    body = {"bootstrapServers": ["kafka:9092"], **spec}
-    return {"apiVersion": GROUP, "kind": "BalancedCluster", "metadata": {"name": name}, "spec": body}
-
-
-def topic(name: str, topic_name: str, **spec: Any) -> dict[str, Any]:
-    body = {"topicName": topic_name, **spec}
-    return {"apiVersion": GROUP, "kind": "BalancedTopic", "metadata": {"name": name}, "spec": body}
 
 
 def dataset(name: str = "digits", **spec: Any) -> dict[str, Any]:
     source = {"type": "Volume", "format": "ImageFolder", "volume": {"claimName": "pictures"}}
     body = {"source": source, "ingest": {"parallelism": 2}, **spec}
     return {"apiVersion": GROUP, "kind": "TrainingDataset", "metadata": {"name": name}, "spec": body}
-
-
-@pytest.fixture
-def api(crds: Kubectl, namespace: str) -> Api:
-    return Api(crds, namespace)
-
-
-@pytest.fixture
-def operator_kubeconfig(apiserver: ApiServer, api: Api, kube_binaries: Path) -> Path:
-    """The operator's account with exactly the chart's rights."""
-    rights = render_chart(kube_binaries / "helm", api.namespace, "operator/rbac.yaml")
-    api.kubectl("apply", "-f", "-", stdin=rights)
-    account = next(one for one in api.list("serviceaccount") if one["metadata"]["name"] != "default")
-    token = api.kubectl("create", "token", account["metadata"]["name"], "-n", api.namespace).strip()
-    return apiserver.kubeconfig_for(token, f"operator-{api.namespace}")
-
-
-@pytest.fixture
-def start_operator(operator_kubeconfig: Path, api: Api, tmp_path: Path) -> Iterator[StartOperator]:
-    started: list[OperatorProcess] = []
-
-    def start(**variables: str) -> OperatorProcess:
-        log = tmp_path / f"operator-{len(started)}.log"
-        started.append(OperatorProcess(operator_kubeconfig, api.namespace, log, **variables))
-        return started[-1]
-
-    yield start
-    for one in started:
-        one.process.stop()
-        print(one.process.output()[-20000:])  # noqa: T201 - shown when the test fails
 
 
 def seal(**more: Any) -> SealReport:
@@ -269,23 +226,6 @@ def test_bad_references_are_said(
     api.apply(*bodies)
     api.await_condition(kind, name, ("False", reason))
     assert api.condition(kind, name, "Stalled")[0] == "True"
-
-
-def test_younger_resource_on_a_topic_conflicts(api: Api, start_operator: StartOperator) -> None:
-    start_operator()
-    api.apply(cluster(), topic("first", "events"))
-    KeeperDouble(api, "kafka").await_desired("the first", lambda one: bool(one.topics))
-    # Creation times have whole seconds.
-    wait_until(
-        "the next second", lambda: datetime.now(UTC).replace(microsecond=0) > _created(api, "btp", "first")
-    )
-    api.apply(topic("second", "events"))
-    api.await_condition("btp", "second", ("False", "Conflict"))
-    assert api.condition("btp", "first")[1] != "Conflict"
-
-
-def _created(api: Api, kind: str, name: str) -> datetime:
-    return datetime.fromisoformat((api.get(kind, name) or {})["metadata"]["creationTimestamp"])
 
 
 def test_deleted_topic_waits_for_kafka(api: Api, start_operator: StartOperator) -> None:
