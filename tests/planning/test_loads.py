@@ -49,6 +49,7 @@ def judge(
         {"pod": "kafka-1"},
         {"broker": "1", "instance": "elsewhere:1"},
         {"broker_id": "1"},
+        {"node": "node-a", "instance": "exporter:9100"},
     ],
 )
 def test_series_belong_to_a_broker_by_number_node_host_or_pod(labels: dict[str, str]) -> None:
@@ -56,7 +57,14 @@ def test_series_belong_to_a_broker_by_number_node_host_or_pod(labels: dict[str, 
 
 
 @pytest.mark.parametrize(
-    "labels", [{"node": "node-b"}, {"broker": "2", "node": "node-a"}, {"pod": "kafka"}, {"job": "node-a"}]
+    "labels",
+    [
+        {"node": "node-b"},
+        {"broker": "2", "node": "node-a"},
+        {"pod": "kafka"},
+        {"job": "node-a"},
+        {"node": "node-b", "instance": "kafka-1.kafka.data.svc:9404"},
+    ],
 )
 def test_other_series_do_not(labels: dict[str, str]) -> None:
     assert find_sample([sample(0.1, **labels)], BROKER) is None

@@ -29,7 +29,8 @@ CALM, CALM_MS = 0.05, 5.0
 MOST_FRACTION = 1.5
 """Rates may exceed 1 by rounding of scrape times, not more."""
 BROKER_LABELS = ("broker", "broker_id", "brokerid", "node_id", "kafka_broker_id")
-PLACE_LABELS = ("nodename", "node", "kubernetes_node", "host", "hostname", "instance", "pod")
+NODE_LABELS = ("nodename", "node", "kubernetes_node")
+HOST_LABELS = ("pod", "host", "hostname", "instance")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +111,17 @@ def with_loads(snapshot: ClusterSnapshot, loads: Mapping[int, Mapping[str, float
 
 
 def _belongs(labels: Mapping[str, str], broker: Broker) -> bool:
-    """By a broker's number if the series has one, else by node, host or pod."""
-    numbers = [labels[label] for label in BROKER_LABELS if label in labels]
+    """By the most telling label that the series has: `instance` is often just where an exporter runs."""
+    numbers = _values(labels, BROKER_LABELS)
     if numbers:
         return str(broker.id) in numbers
+    places = _values(labels, NODE_LABELS) or _values(labels, HOST_LABELS)
     wanted = {name for name in (broker.node, broker.host, _first_part(broker.host)) if name}
-    return any(_without_port(labels[label]) in wanted for label in PLACE_LABELS if label in labels)
+    return any(_without_port(place) in wanted for place in places)
+
+
+def _values(labels: Mapping[str, str], names: Sequence[str]) -> list[str]:
+    return [labels[name] for name in names if labels.get(name)]
 
 
 def _first_part(host: str | None) -> str | None:
