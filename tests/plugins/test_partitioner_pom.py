@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 from evenkeel import names
 
@@ -13,8 +13,8 @@ PLUGIN = ROOT / "plugins" / "partitioner"
 SPACE = {"m": "http://maven.apache.org/POM/4.0.0"}
 
 
-def pom(path: Path = PLUGIN / "pom.xml") -> ElementTree.Element:
-    return ElementTree.parse(path).getroot()
+def pom(path: Path = PLUGIN / "pom.xml") -> ET.Element:
+    return ET.parse(path).getroot()
 
 
 def test_has_the_version_of_the_project() -> None:
