@@ -11,14 +11,14 @@ from evenkeel.domain.snapshot import Broker, ClusterSnapshot, LogDir, Partition,
 from evenkeel.errors import EvenkeelError
 from evenkeel.kafka.answers import BrokerAnswer, DirAnswer, OffsetSpan, PartitionAnswer, TopicPartition
 from evenkeel.keeper.expiry import Expiry
-from evenkeel.keeper.growth import Growth, leader_bytes, replica_bytes
+from evenkeel.keeper.growth import Growth, broker_bytes
 from evenkeel.keeper.inflow import Inflow, build_incoming
 from evenkeel.keeper.measurement import Measurement
 from evenkeel.planning.retention import Horizons
 
 THROTTLE_ROLES = ("leader", "follower")
 THROTTLED_REPLICAS = "replication.throttled.replicas"
-_NONE: Mapping[int, Any] = {}
+_NONE: Mapping[Any, Any] = {}
 """Shared by all partitions that have none."""
 
 
@@ -128,7 +128,7 @@ def _topic(name: str, internal: bool, config: Mapping[str, str] | None) -> Topic
 def _partitions(
     measurement: Measurement, growth: Growth, inflow: Inflow, expiry: Expiry
 ) -> tuple[Partition, ...]:
-    spans, sizes, leaders = measurement.spans(), replica_bytes(measurement), leader_bytes(measurement)
+    spans, sizes = measurement.spans(), broker_bytes(measurement)
     dirs, futures = _replica_dirs(measurement), _future_replicas(measurement)
     return tuple(
         _partition(
@@ -139,9 +139,8 @@ def _partitions(
             inflow,
             expiry,
             span=spans.get((name, entry.partition)),
-            sizes=sizes.get((name, entry.partition), {}),
+            sizes=_replica_bytes((name, entry.partition), entry, sizes),
             dirs=dirs.get((name, entry.partition), {}),
-            size=leaders.get((name, entry.partition)),
             futures=futures.get((name, entry.partition), {}),
         )
         for name, topic in sorted(measurement.topics.items())
@@ -160,12 +159,12 @@ def _partition(
     span: OffsetSpan | None,
     sizes: Mapping[int, int],
     dirs: Mapping[int, str],
-    size: int | None,
     futures: Mapping[int, tuple[str, int]],
 ) -> Partition:
     moving = measurement.reassignments
     change = moving.get(key) if not isinstance(moving, EvenkeelError) else None
     adding = change.adding if change else ()
+    size = sizes.get(entry.leader) if entry.leader is not None else None
     return Partition(
         topic=key[0],
         partition=key[1],
@@ -186,6 +185,15 @@ def _partition(
         unsteered_bytes_per_second=inflow.unsteered.get(key),
         expiring_bytes=expiry.of(key, span, size),
     )
+
+
+def _replica_bytes(
+    key: TopicPartition, entry: PartitionAnswer, sizes: Mapping[int, Mapping[TopicPartition, int]]
+) -> dict[int, int]:
+    """Broker -> bytes, of the replicas whose broker told them."""
+    return {
+        broker: size for broker in entry.replicas if (size := sizes.get(broker, _NONE).get(key)) is not None
+    }
 
 
 def _still_inbound(adding: tuple[int, ...], sizes: Mapping[int, int], size: int | None) -> int | None:

@@ -150,21 +150,22 @@ class Growth:
 
 def leader_bytes(measurement: Measurement) -> dict[TopicPartition, int]:
     """Bytes of each partition on its leader's disk, where both are known."""
-    sizes = replica_bytes(measurement)
-    return {
-        (name, entry.partition): sizes[name, entry.partition][entry.leader]
-        for name, topic in measurement.topics.items()
-        for entry in topic.partitions
-        if entry.leader is not None and entry.leader in sizes.get((name, entry.partition), {})
-    }
+    sizes = broker_bytes(measurement)
+    found: dict[TopicPartition, int] = {}
+    for name, topic in measurement.topics.items():
+        for entry in topic.partitions:
+            key = (name, entry.partition)
+            if entry.leader is not None and (size := sizes.get(entry.leader, {}).get(key)) is not None:
+                found[key] = size
+    return found
 
 
-def replica_bytes(measurement: Measurement) -> dict[TopicPartition, dict[int, int]]:
-    """Partition -> broker -> bytes on disk, of the brokers that answered."""
-    found: dict[TopicPartition, dict[int, int]] = {}
+def broker_bytes(measurement: Measurement) -> dict[int, dict[TopicPartition, int]]:
+    """Broker -> partition -> bytes on disk, of the brokers that answered."""
+    found: dict[int, dict[TopicPartition, int]] = {}
     for broker, answer in measurement.dirs.items():
         if isinstance(answer, tuple):
+            sizes = found.setdefault(broker, {})
             for directory in answer:
-                for key, size in directory.replica_bytes.items():
-                    found.setdefault(key, {})[broker] = size
+                sizes.update(directory.replica_bytes)
     return found
