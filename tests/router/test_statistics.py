@@ -98,10 +98,14 @@ def test_brokers_that_answered_have_round_trips(texts: list[str]) -> None:
 def build_text(number: int, *, requests: int = 0, wire: int = 0, sent: int = 0) -> str:
     """One broker and one topic, as librdkafka orders its fields."""
     window = f'"sum":{number * 1000}, "stddev": 0, "cnt":{number}'
-    broker = f'"b/1": {{ "name":"b/1", "nodeid":1, "rtt": {{ {window} }}, "req": {{ "Produce": {requests} }} }}'
+    broker = (
+        f'"b/1": {{ "name":"b/1", "nodeid":1, "rtt": {{ {window} }}, "req": {{ "Produce": {requests} }} }}'
+    )
     batches = f'"batchsize": {{ "min":1, "sum":{wire}, "cnt":1 }}'
     parts = f'"partitions":{{ "0": {{ "partition":0, "txbytes":{sent}, "rxmsgs":0 }} }}'
-    return f'{{ "brokers":{{ {broker} }}, "topics":{{ "t": {{ "topic":"t", "age":1, {batches}, {parts} }} }} }}'
+    return (
+        f'{{ "brokers":{{ {broker} }}, "topics":{{ "t": {{ "topic":"t", "age":1, {batches}, {parts} }} }} }}'
+    )
 
 
 def test_an_interval_is_compared_with_the_growth_in_it() -> None:

@@ -10,7 +10,7 @@ from evenkeel.router.schedule import Schedule
 
 RUN_BYTES = 512 * 1024
 """Length of a run while nothing is known of the rate."""
-SHORTEST_RUN = 64 * 1024
+SHORTEST_RUN = 32 * 1024
 """A run of small messages is never cut shorter: a burst after silence would spread over all partitions."""
 LARGE_MESSAGE = 256 * 1024
 """From this size on a message is a run of its own."""

@@ -68,6 +68,9 @@ class Schedule:
         self._virtual += quanta
         weight = self._weights.get(partition)
         if weight is not None and quanta > 0:
-            due = self._passes[partition] + quanta / weight
-            self._passes[partition] = due
-            heapq.heappush(self._heap, (due, partition))
+            before = self._passes[partition]
+            due = self._passes[partition] = before + quanta / weight
+            if self._heap[0] == (before, partition):
+                heapq.heapreplace(self._heap, (due, partition))
+            else:
+                heapq.heappush(self._heap, (due, partition))
