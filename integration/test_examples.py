@@ -15,6 +15,7 @@ from tests.architecture.test_docs import declarations, training
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 FILES = sorted(EXAMPLES.glob("*.yaml"))
+ALL = [*FILES, *sorted(EXAMPLES.glob("routing/*.yaml"))]
 DRY_RUN = ("apply", "--server-side", "--dry-run=server", "--warnings-as-errors", "-f")
 IMAGE = "registry.example/team/training:1"
 
@@ -36,7 +37,7 @@ def _namespace() -> str:
     return json.dumps(item)
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", ALL, ids=lambda path: path.name)
 def test_example_is_accepted(namespaces: Kubectl, path: Path) -> None:
     text = path.read_text().replace("IMAGE_TRAINING", IMAGE)
     assert "dry run" in namespaces(*DRY_RUN, "-", stdin=text)

@@ -11,6 +11,7 @@ from evenkeel.api.kinds import KINDS
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 FILES = sorted(EXAMPLES.glob("*.yaml"))
+ALL = [*FILES, *sorted(EXAMPLES.glob("routing/*.yaml"))]
 BY_KIND = {model.__name__: model for model in KINDS}
 
 
@@ -28,7 +29,7 @@ def test_names_of_the_files_give_their_order() -> None:
     assert all(number.isdecimal() for number in numbers)
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", ALL, ids=lambda path: path.name)
 def test_models_know_every_field(path: Path) -> None:
     for item in documents(path):
         if item["apiVersion"] == names.GROUP_VERSION:

@@ -193,6 +193,20 @@ def test_younger_one_of_another_namespace_takes_over_when_the_older_goes() -> No
     assert world.condition("BalancedTopic", "second", namespace="other") == ("True", "Ready")
 
 
+def test_younger_one_is_never_told_while_the_older_has_no_cluster_yet() -> None:
+    world = ready_world()
+    second = topic("a-second", partitions=9)
+    second["metadata"]["creationTimestamp"] = "2026-01-01T00:00:09Z"
+    world.add(topic("first"))
+    world.add(second)
+    world.run("BalancedTopic", "a-second")
+    assert world.condition("BalancedTopic", "a-second") == ("False", "Conflict")
+    world.run("BalancedCluster", "kafka")
+    assert world.desired().topics == ()
+    settle(world)
+    assert [one.owner_uid for one in world.desired().topics] == ["uid-first"]
+
+
 def test_only_policy_delete_has_a_finalizer() -> None:
     world = ready_world(topic("events"))
     assert world.plan("BalancedTopic", "events").patches == ()

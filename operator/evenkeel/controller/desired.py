@@ -49,14 +49,18 @@ def build_desired(
 
     Args:
         cluster: the cluster.
-        topics: all that it admits, the older first.
+        topics: all that it admits, the older first; those without a status.clusterRef are not told yet, but
+            no younger one speaks for their topic meanwhile.
         datasets: the same.
         installation: who this operator is.
         elsewhere: UIDs of topics that somebody else manages: routed, and neither changed nor deleted.
         places: where its brokers run.
     """
     mine = [topic for topic in topics if belongs(topic.status.cluster_ref, topic, cluster)]
-    owned = owners(mine)
+    waiting = {topic.metadata.uid for topic in topics if topic.status.cluster_ref is None}
+    ours = {topic.metadata.uid for topic in mine}
+    rivals = [topic for topic in topics if topic.metadata.uid in ours | waiting]
+    owned = [topic for topic in owners(rivals) if topic.metadata.uid in ours]
     living = [topic for topic in owned if topic.metadata.deletion_timestamp is None]
     return Desired(
         owner=Owner(installation, cluster.metadata.uid, cluster.key),

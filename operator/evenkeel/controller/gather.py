@@ -97,7 +97,11 @@ def gather_cluster(context: Context, item: Object, key: Key, at: Moment) -> Plan
     cluster = views.cluster(key.namespace, key.name)
     assert cluster is not None
     report, problem = _read_report(views, cluster)
-    topics = _admitted(views, cluster, views.topics())
+    topics = [
+        one
+        for one in _admitted(views, cluster, views.topics())
+        if one.status.cluster_ref is not None or _will_belong(views, one, cluster)
+    ]
     places = find_places(cluster, views.broker_pods(cluster), report)
     return plan_cluster(
         ClusterInput(
@@ -230,9 +234,19 @@ def _owner(views: Views, topic: BalancedTopic, cluster: BalancedCluster | None) 
     rivals = [
         other
         for other in _admitted(views, cluster, views.topics_named(topic.spec.topic_name))
-        if other.metadata.uid == topic.metadata.uid or belongs(other.status.cluster_ref, other, cluster)
+        if other.metadata.uid == topic.metadata.uid
+        or belongs(other.status.cluster_ref, other, cluster)
+        or _will_belong(views, other, cluster)
     ]
     return owners(rivals)[0].key if rivals else topic.key
+
+
+def _will_belong(views: Views, topic: BalancedTopic, cluster: BalancedCluster) -> bool:
+    """Whether a topic that was just made is about to be given this cluster."""
+    if topic.status.cluster_ref is not None:
+        return False
+    chosen = _choose(views, topic).cluster
+    return chosen is not None and chosen.metadata.uid == cluster.metadata.uid
 
 
 def _find_topic(views: Views, dataset: TrainingDataset) -> tuple[BalancedTopic | None, Condition | None]:
