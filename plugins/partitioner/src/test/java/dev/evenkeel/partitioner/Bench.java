@@ -1,6 +1,7 @@
 package dev.evenkeel.partitioner;
 
 import java.io.Reader;
+import java.lang.management.ManagementFactory;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -9,6 +10,9 @@ import java.util.Map;
 import java.util.Properties;
 import java.util.TreeMap;
 import java.util.concurrent.atomic.AtomicLong;
+import javax.management.JMX;
+import javax.management.MBeanServer;
+import javax.management.ObjectName;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.Metric;
@@ -34,6 +38,7 @@ public final class Bench {
             String[] pair = arguments[i].split("=", 2);
             producers.put(pair[0], open(Path.of(pair[1])));
         }
+        awaitTables();
         List<String> kinds = new ArrayList<>(producers.keySet());
         for (int round = 0; round <= rounds; round++) {
             for (int i = 0; i < kinds.size(); i++) {
@@ -42,6 +47,21 @@ public final class Bench {
             }
         }
         producers.values().forEach(KafkaProducer::close);
+    }
+
+    /** Until every router that may route all topics has read a table. */
+    private static void awaitTables() throws Exception {
+        MBeanServer server = ManagementFactory.getPlatformMBeanServer();
+        long until = System.nanoTime() + 30_000_000_000L;
+        for (ObjectName name : server.queryNames(new ObjectName("dev.evenkeel:type=router,*"), null)) {
+            RouterMXBean bean = JMX.newMXBeanProxy(server, name, RouterMXBean.class);
+            while (bean.getTablesAccepted() == 0 && !name.getKeyProperty("id").contains("without-table")) {
+                if (System.nanoTime() > until) {
+                    throw new IllegalStateException("no table came: " + bean.getLastProblem());
+                }
+                Thread.sleep(50);
+            }
+        }
     }
 
     private static KafkaProducer<byte[], byte[]> open(Path file) throws Exception {
