@@ -11,7 +11,7 @@ import math
 from collections import deque
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from statistics import median
+from statistics import fmean
 
 from evenkeel import names
 from evenkeel.domain.snapshot import Incoming
@@ -161,8 +161,8 @@ class InflowBook:
         return SteeredTopic(round(100 * share.value), share.few, share.settled)
 
     def unsteered(self) -> dict[TopicPartition, float]:
-        """Median rates of what routers did not bring."""
-        return {key: max(0.0, median(rates)) for key, rates in self._unsteered.items()}
+        """Mean rates of what routers did not bring, of the newest observations."""
+        return {key: max(0.0, fmean(rates)) for key, rates in self._unsteered.items()}
 
     def _forget(self, topics: Collection[str]) -> None:
         for name in self._shares.keys() - set(topics):
@@ -175,8 +175,8 @@ class InflowBook:
     ) -> None:
         """Growth of each partition less the steered bytes that its weight gave it.
 
-        Single differences may be negative (a router fills one partition at a time); their median is not
-        clipped before it is taken, so that it stays unbiased.
+        Single differences may be negative (a router fills one partition at a time): they are not clipped, so
+        that their mean stays unbiased.
         """
         rates = growth.newest_rates(topic)
         count = len(rates)
