@@ -71,7 +71,7 @@ def _offset(place: int, at: int, ticks: int) -> int:
 
 def _dir(broker: int, index: int, sizes: dict[TopicPartition, int]) -> DirAnswer:
     used = sum(sizes.values())
-    total = 2_000 * GIB + (broker % 5) * 100 * GIB
+    total = 3_000 * GIB + (broker % 5) * 200 * GIB
     return DirAnswer(f"/var/lib/kafka/disk-{index}", True, total, total - used, replica_bytes=sizes)
 
 
