@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -30,12 +31,16 @@ def plain(cluster: KafkaCluster) -> Connection:
 
 
 class Keeper:
-    """A keeper process with its two files; `want` changes what it should do."""
+    """A keeper process with its two files; `want` changes what it should do.
 
-    def __init__(self, folder: Path, desired: Desired) -> None:
+    `paths` are folders of packages that are installed beside it.
+    """
+
+    def __init__(self, folder: Path, desired: Desired, paths: Sequence[Path] = ()) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self.desired = desired
+        self._paths = os.pathsep.join(map(str, (cache.REPOSITORY / "operator", *paths)))
         self._process: Process | None = None
         self.want()
 
@@ -63,7 +68,7 @@ class Keeper:
         self._process = Process(
             [sys.executable, "-m", "evenkeel", *arguments],
             self.folder / "keeper.log",
-            {"PYTHONPATH": str(cache.REPOSITORY / "operator")},
+            {"PYTHONPATH": self._paths},
         )
 
     def kill(self) -> None:
