@@ -10,6 +10,7 @@ from typing import Any
 import confluent_kafka
 import pytest
 
+from evenkeel.router import statistics as module
 from evenkeel.router.statistics import ClientStatistics, Reading, read_statistics
 
 KIB = 1024
@@ -118,13 +119,25 @@ def test_an_interval_is_compared_with_the_growth_in_it() -> None:
     assert statistics.ratio("t") == 0.8
 
 
-def test_frequent_statistics_are_sampled_by_neighbours() -> None:
+def test_of_frequent_statistics_each_interval_counts() -> None:
+    statistics = ClientStatistics()
+    for number in range(1, 41):
+        wire = 300 if number == 7 else 0  # all that was sent went out in one short interval
+        statistics.offer(build_text(number, requests=number, wire=wire, sent=1000 * (number >= 7)))
+    statistics.sample(0.0, ("t",))
+    assert statistics.ratio("t") == 0.3
+    assert statistics.brokers(0.0)[1].requests == 40
+    assert statistics.brokers(0.0)[1].round_trip_ms == 1.0
+
+
+def test_large_texts_are_not_hoarded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "KEPT_CHARACTERS", 1000)
     statistics = ClientStatistics()
     for number in range(1, 101):
         statistics.offer(build_text(number, requests=number, wire=300, sent=1000 * number))
+    assert len(statistics._texts) < 5
     statistics.sample(0.0, ("t",))
     assert statistics.ratio("t") == 0.3
-    assert statistics.brokers(0.0)[1].requests == 100
 
 
 def test_a_gap_gives_no_ratio_and_keeps_the_old_one() -> None:

@@ -103,7 +103,7 @@ class Producer(confluent_kafka.Producer):
         if isinstance(topic, str) and isinstance(value, str | bytes) and topic not in self._lanes:
             self._state.open_lane(topic)
             if topic in self._lanes:
-                self.produce(topic, value, None, UNASSIGNED, *rest)
+                Producer.produce(self, topic, value, None, UNASSIGNED, *rest)
                 return
         _send(self, topic, value, None, UNASSIGNED, *rest)
 

@@ -29,6 +29,7 @@ _SHARED = (
     "reconnect.",
     "client.rack",
     "client.dns",
+    "log_level",
 )
 """What the router's own clients take over: addresses and security, nothing that concerns the user's records."""
 

@@ -24,7 +24,9 @@ from evenkeel.domain.heartbeat import BrokerHeartbeat
 INTERVAL_MS = 10_000
 """Of the statistics where the user has asked for none."""
 SAMPLE_SECONDS = 5.0
-"""Statistics that come more often are not all read."""
+"""Between two looks at what has come."""
+FEWEST_TEXTS, KEPT_CHARACTERS = 2, 16 << 20
+"""What may lie between two looks. Where a text is missing, bytes of intervals are no growth of sums."""
 FORGET_SECONDS = 60.0
 """Older round trips say nothing about now."""
 
@@ -112,7 +114,7 @@ class ClientStatistics:
     """
 
     def __init__(self) -> None:
-        self._texts: deque[tuple[int, str]] = deque(maxlen=2)
+        self._texts: deque[tuple[int, str]] = deque()
         self._offered = 0
         self._last: tuple[int, Reading] = (0, Reading())
         self._taken = -FORGET_SECONDS
@@ -120,47 +122,33 @@ class ClientStatistics:
         self._ratios: dict[str, float] = {}
 
     def offer(self, text: str) -> None:
-        """Put a text down."""
+        """Put a text down; of many large ones only the newest stay."""
         self._offered += 1
         self._texts.append((self._offered, text))
+        if len(self._texts) > FEWEST_TEXTS and len(self._texts) * len(text) > KEPT_CHARACTERS:
+            self._texts.popleft()
 
     def sample(self, now: float, topics: Iterable[str]) -> None:
-        """Read the newest text if it is time; `now` in monotonic seconds.
+        """Read the texts put down since the last time, if it is time; `now` in monotonic seconds.
 
         Raises:
-            ValueError: the text is not as expected; the next one is tried.
+            ValueError: a text is not as expected; the next ones are tried.
         """
         if not self._texts or now - self._taken < SAMPLE_SECONDS:
             return
         self._taken = now
-        wanted, texts = tuple(topics), list(self._texts)
-        self._texts.clear()
-        number, text = texts[-1]
-        newest = read_statistics(text, wanted)
-        before = self._find_before(number, texts, wanted)
-        if before is not None:
-            self._compare(before, newest)
-        self._brokers = _compare_brokers(self._last[1], newest)
-        self._last = (number, newest)
-
-    def _find_before(
-        self, number: int, texts: list[tuple[int, str]], wanted: tuple[str, ...]
-    ) -> Reading | None:
-        """What the text just before this one said: bytes of an interval are compared with growth in it."""
-        if self._last[0] == number - 1:
-            return self._last[1]
-        if texts[0][0] == number - 1:
-            return read_statistics(texts[0][1], wanted)
-        return None
-
-    def _compare(self, before: Reading, newest: Reading) -> None:
-        for name, topic in newest.topics.items():
-            earlier = before.topics.get(name)
-            if earlier is None and before.brokers:
-                continue  # not asked for then
-            sent = topic.sent_bytes - (earlier.sent_bytes if earlier else 0)
-            if sent > 0 and topic.wire_bytes > 0:
-                self._ratios[name] = topic.wire_bytes / sent
+        wanted, start = tuple(topics), self._last[1]
+        grown: dict[str, list[int]] = {}
+        trips: dict[int, list[int]] = {}
+        while self._texts:
+            number, text = self._texts.popleft()
+            reading = read_statistics(text, wanted)
+            if number == self._last[0] + 1:
+                _add_growth(grown, self._last[1], reading)
+            _add_trips(trips, reading)
+            self._last = (number, reading)
+        self._ratios |= {name: wire / sent for name, (wire, sent) in grown.items() if wire and sent > 0}
+        self._brokers = _build_brokers(trips, start, self._last[1])
 
     def ratio(self, topic: str) -> float | None:
         """Bytes on the wire per byte of keys and values, as last seen; None: not seen yet."""
@@ -171,12 +159,31 @@ class ClientStatistics:
         return self._brokers if now - self._taken <= FORGET_SECONDS else {}
 
 
-def _compare_brokers(before: Reading, newest: Reading) -> dict[int, BrokerHeartbeat]:
+def _add_growth(grown: dict[str, list[int]], before: Reading, after: Reading) -> None:
+    """Bytes of an interval, and by how much what was sent grew in it."""
+    for name, topic in after.topics.items():
+        earlier = before.topics.get(name)
+        if earlier is None and before.brokers:
+            continue  # not asked for then
+        one = grown.setdefault(name, [0, 0])
+        one[0] += topic.wire_bytes
+        one[1] += topic.sent_bytes - (earlier.sent_bytes if earlier else 0)
+
+
+def _add_trips(trips: dict[int, list[int]], reading: Reading) -> None:
+    for node, broker in reading.brokers.items():
+        one = trips.setdefault(node, [0, 0])
+        one[0] += broker.round_trip_us
+        one[1] += broker.round_trips
+
+
+def _build_brokers(
+    trips: dict[int, list[int]], before: Reading, after: Reading
+) -> dict[int, BrokerHeartbeat]:
     found = {}
-    for node, one in newest.brokers.items():
-        earlier = before.brokers.get(node)
-        requests = one.requests - (earlier.requests if earlier else 0)
-        if requests > 0 and one.round_trips > 0:
-            mean = one.round_trip_us / one.round_trips / 1000
-            found[node] = BrokerHeartbeat(round(mean, 3), requests)
+    for node, (total, count) in trips.items():
+        now, earlier = after.brokers.get(node), before.brokers.get(node)
+        requests = (now.requests if now else 0) - (earlier.requests if earlier else 0)
+        if requests > 0 and count > 0:
+            found[node] = BrokerHeartbeat(round(total / count / 1000, 3), requests)
     return found
