@@ -65,6 +65,7 @@ def _run(arm: Arm, writers: int, record_bytes: int) -> dict[str, Any]:
             SECONDS,
             record_bytes,
             plan_offset=offset,
+            config={"message.timeout.ms": "10000"},
         )
         samples = stack.enter_context(sampled(stage))
         processes = stack.enter_context(writing(arm, split_job(job, writers), folder))

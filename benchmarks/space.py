@@ -108,6 +108,7 @@ def run_arm(
         "bytesAcked": written.bytes_acked,
         "bytesFailed": written.bytes_failed,
         "seconds": written.seconds,
+        "partitionBytes": list(written.partition_bytes.values()),
         "fillsBefore": [round(disk.fill, 5) for disk in before],
         "fills": [round(fill, 5) for fill in fills],
         "fullest": max(fills),
@@ -118,7 +119,7 @@ def run_arm(
     row["regret"] = row["fullest"] - row["optimum"]
     row["recovered"] = recovered(row["uniform"], row["optimum"], row["fullest"])
     if arm.routed:
-        row |= {"tables": len(steer.tables(topic)), "tablesSeen": written.tables_seen}
+        row |= {"tables": len(steer.tables(topic)), "tablesSeen": written.tables_seen, "mix": written.mix}
         steer.release()
     stage.drop_topics(_made_since(stage, there), before)
     return row

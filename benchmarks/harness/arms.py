@@ -76,8 +76,7 @@ def build_command(arm: Arm, job: WriteJob) -> list[str]:
         "bootstrap.servers": job.bootstrap,
         "acks": job.acks,
         "client.id": f"bench-{arm.name}-{job.writer}",
-        "delivery.timeout.ms": "10000",
-        "request.timeout.ms": "5000",
+        "delivery.timeout.ms": "60000",
         "enable.metrics.push": "false",
         **job.config,
     }
@@ -137,7 +136,14 @@ def gather_written(processes: Sequence[Process], seconds: float) -> Written:
         sum(one.bytes_failed for one in found),
         max(one.seconds for one in found),
         min(one.tables_seen for one in found),
+        max(one.mix for one in found),
+        _add_up([one.partition_bytes for one in found]),
     )
+
+
+def _add_up(counts: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    names = sorted({name for one in counts for name in one}, key=int)
+    return {name: sum(one.get(name, 0) for one in counts) for name in names}
 
 
 def stop_writers(processes: Sequence[Process]) -> Written:

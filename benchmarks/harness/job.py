@@ -51,6 +51,10 @@ class Written:
     seconds: float
     tables_seen: int = 0
     """Of a router: how many tables it accepted."""
+    mix: float = 0.0
+    """Of a router: how far its tables were mixed towards uniform at worst, 0 to 1."""
+    partition_bytes: Mapping[str, int] = field(default_factory=dict)
+    """Acknowledged bytes by partition number."""
 
     @classmethod
     def from_output(cls, output: str) -> Written:

@@ -1,9 +1,12 @@
 import java.lang.management.ManagementFactory;
+import java.util.Map;
 import java.util.Properties;
 import java.util.Random;
+import java.util.concurrent.ConcurrentSkipListMap;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.LockSupport;
+import java.util.stream.Collectors;
 import javax.management.JMException;
 import javax.management.MBeanServer;
 import javax.management.ObjectName;
@@ -78,6 +81,7 @@ public final class BenchWriter {
       throws JMException {
     AtomicLong acked = new AtomicLong();
     AtomicLong failed = new AtomicLong();
+    Map<Integer, Long> partitions = new ConcurrentSkipListMap<>();
     byte[][] values = new byte[BLOCKS][size];
     Random random = new Random();
     for (byte[] value : values) {
@@ -91,14 +95,25 @@ public final class BenchWriter {
       while (sent < due) {
         producer.send(
             new ProducerRecord<>(topic, values[(int) (sent % BLOCKS)]),
-            (metadata, error) -> (error == null ? acked : failed).addAndGet(size));
+            (metadata, error) -> {
+              if (error == null) {
+                acked.addAndGet(size);
+                partitions.merge(metadata.partition(), (long) size, Long::sum);
+              } else {
+                failed.addAndGet(size);
+              }
+            });
         sent++;
       }
       LockSupport.parkNanos(5_000_000L);
     }
     producer.flush();
     System.out.printf(
-        "{\"bytes_acked\": %d, \"bytes_failed\": %d, \"seconds\": %.3f, \"tables_seen\": %d}%n",
-        acked.get(), failed.get(), (System.nanoTime() - began) / 1e9, tablesAccepted());
+        "{\"bytes_acked\": %d, \"bytes_failed\": %d, \"seconds\": %.3f, \"tables_seen\": %d, "
+            + "\"partition_bytes\": {%s}}%n",
+        acked.get(), failed.get(), (System.nanoTime() - began) / 1e9, tablesAccepted(),
+        partitions.entrySet().stream()
+            .map(entry -> "\"" + entry.getKey() + "\": " + entry.getValue())
+            .collect(Collectors.joining(", ")));
   }
 }
