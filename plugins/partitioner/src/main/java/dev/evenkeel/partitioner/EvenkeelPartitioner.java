@@ -86,6 +86,7 @@ public final class EvenkeelPartitioner implements Partitioner {
         if (follower != null) {
             follower.end();
             stats.unregister();
+            follower = null;
         }
     }
 

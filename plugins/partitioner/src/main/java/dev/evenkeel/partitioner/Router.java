@@ -22,7 +22,7 @@ final class Router {
     private static final double MIX_STEP = 0.01;
     /** As long as the keeper's window over heartbeats, so that both mean the same by a rate. */
     private static final long RATE_MS = 60_000;
-    /** Batches of a run: see docs/routers.md for what was measured. */
+    /** Batches of a run; the client sends one batch of a partition per request, so longer ones send no fewer. */
     private static final int RUN_BATCHES = 4;
     private static final Logger logger = LoggerFactory.getLogger(Router.class);
 
@@ -86,9 +86,13 @@ final class Router {
         return lastProblem;
     }
 
+    private synchronized void count(long accepted, long lower, long invalid, long withdrawn, long readErrors) {
+        counts = counts.plus(accepted, lower, invalid, withdrawn, readErrors);
+    }
+
     /** Says once what went wrong; it is tried again. */
-    synchronized void note(String problem) {
-        counts = counts.plus(0, 0, 0, 0, 1);
+    void note(String problem) {
+        count(0, 0, 0, 0, 1);
         if (!problem.equals(lastProblem)) {
             lastProblem = problem;
             logger.warn("router={} problem={}", name, problem);
@@ -107,23 +111,23 @@ final class Router {
             table = RouteTable.parse(topic, value, partitions);
         } catch (InvalidTableException error) {
             lastProblem = error.getMessage();
-            counts = counts.plus(0, 0, 1, 0, 0);
+            count(0, 0, 1, 0, 0);
             return false;
         }
         Followed current = followed.get(topic);
         if (current != null && !table.isNewerThan(current.table)) {
-            counts = counts.plus(0, 1, 0, 0, 0);
+            count(0, 1, 0, 0, 0);
             return true;
         }
         TopicRun run = run(topic);
         followed.put(topic, new Followed(table, run.bytes(), nowMs, current));
-        counts = counts.plus(1, 0, 0, 0, 0);
+        count(1, 0, 0, 0, 0);
         return true;
     }
 
     /** Forgets the table of a topic. */
     void withdraw(String topic) {
-        counts = counts.plus(0, 0, 0, 1, 0);
+        count(0, 0, 0, 1, 0);
         if (followed.remove(topic) != null) {
             run(topic).follow(null);
         }
