@@ -4,6 +4,9 @@ Disks show more than what is written: segments are deleted whole, files of other
 answered to it would send traffic to and fro. The jitter is measured (second differences, in which growth at
 an even pace cancels), blunts the weights (beta, design section 5), and is taken out of the fills that routes
 are planned by. Moves, limits and reports see fills as measured.
+
+Fills are looked at without what retention is about to free: a segment that goes takes as much from the one as
+from the other, so that its going is no jitter.
 """
 
 from __future__ import annotations
@@ -72,12 +75,13 @@ class FillNoise:
 
     def observe(self, snapshot: ClusterSnapshot) -> None:
         """Add a measurement."""
+        going = _going(snapshot)
         known = {
             (broker.id, entry.path): fill
             for broker in snapshot.brokers
             if broker.measured_at_ms is None  # an answer that is only repeated says nothing of noise
             for entry in broker.log_dirs
-            if (fill := _fill(entry)) is not None
+            if (fill := _fill(entry, going.get((broker.id, entry.path), 0))) is not None
         }
         for place, fill in known.items():
             self._levels.setdefault(place, _Level()).note(fill)
@@ -99,23 +103,41 @@ class FillNoise:
 
     def steady(self, snapshot: ClusterSnapshot) -> ClusterSnapshot:
         """The snapshot with fills that stand still while measured ones only jitter."""
-        return replace(snapshot, brokers=tuple(self._steady_broker(broker) for broker in snapshot.brokers))
+        going = _going(snapshot)
+        brokers = tuple(self._steady_broker(broker, going) for broker in snapshot.brokers)
+        return replace(snapshot, brokers=brokers)
 
-    def _steady_broker(self, broker: Broker) -> Broker:
-        return replace(broker, log_dirs=tuple(self._steady_dir(broker.id, one) for one in broker.log_dirs))
+    def _steady_broker(self, broker: Broker, going: Mapping[Place, int]) -> Broker:
+        dirs = tuple(self._steady_dir((broker.id, entry.path), entry, going) for entry in broker.log_dirs)
+        return replace(broker, log_dirs=dirs)
 
-    def _steady_dir(self, broker: int, entry: LogDir) -> LogDir:
-        level = self._levels.get((broker, entry.path))
-        if level is None or len(level.fills) <= FEWEST or not entry.total_bytes or entry.usable_bytes is None:
+    def _steady_dir(self, place: Place, entry: LogDir, going: Mapping[Place, int]) -> LogDir:
+        level, fill = self._levels.get(place), _fill(entry, going.get(place, 0))
+        if level is None or fill is None or len(level.fills) <= FEWEST:
             return entry
-        usable = round(entry.total_bytes * (1 - level.held))
+        assert entry.total_bytes is not None
+        assert entry.usable_bytes is not None
+        usable = entry.usable_bytes + round(entry.total_bytes * (fill - level.held))
         return replace(entry, usable_bytes=min(max(0, usable), entry.total_bytes))
 
 
-def _fill(entry: LogDir) -> float | None:
+def _fill(entry: LogDir, going: int) -> float | None:
     if not entry.total_bytes or entry.usable_bytes is None:
         return None
-    return 1 - entry.usable_bytes / entry.total_bytes
+    return 1 - (entry.usable_bytes + going) / entry.total_bytes
+
+
+def _going(snapshot: ClusterSnapshot) -> dict[Place, int]:
+    """Bytes in each directory that retention will free."""
+    only = {broker.id: broker.log_dirs[0].path for broker in snapshot.brokers if len(broker.log_dirs) == 1}
+    found: dict[Place, int] = {}
+    for partition in snapshot.partitions:
+        if partition.expiring_bytes:
+            for broker in partition.replicas:
+                path = only.get(broker) or partition.replica_dirs.get(broker)
+                if path is not None:
+                    found[broker, path] = found.get((broker, path), 0) + partition.expiring_bytes
+    return found
 
 
 def _beta(variances: Mapping[int, list[float]], brokers: Collection[int]) -> float:
