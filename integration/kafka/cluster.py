@@ -124,6 +124,14 @@ class KafkaCluster:
         """SIGKILL. Kafka lists it as alive for about 9 s more (broker.session.timeout.ms)."""
         self._running.pop(broker).kill()
 
+    def freeze(self, broker: int) -> None:
+        """SIGSTOP: it keeps its sockets and answers nothing; Kafka lists it as alive for about 9 s more."""
+        self._running[broker].freeze()
+
+    def thaw(self, broker: int) -> None:
+        """Let a frozen broker go on."""
+        self._running[broker].thaw()
+
     def stop(self, broker: int, seconds: float = 30) -> None:
         """Controlled shutdown."""
         self._running.pop(broker).stop(seconds)

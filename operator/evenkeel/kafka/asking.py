@@ -14,6 +14,8 @@ from evenkeel.reasons import Reason
 T = TypeVar("T")
 HEDGE_SECONDS = 1.0
 """A broker that any other can stand in for has so long before the next one is asked beside it."""
+GRACE_SECONDS = 1.0
+"""The client's own thread says when time is over; a process short of CPU may be late with that, as with answers."""
 _Outcome = tuple[Any, Exception | None]
 
 
@@ -29,13 +31,13 @@ class Pending(Generic[T]):
         self._outcome.put((value, error))
 
     def result(self) -> T:
-        """The answer, waiting until its deadline at most; to be called once.
+        """The answer, waiting until its deadline; to be called once.
 
         Raises:
             EvenkeelError: none came, or it is a refusal.
         """
         try:
-            found = self._outcome.get(timeout=max(0.0, self._deadline - time.monotonic()))
+            found = self._outcome.get(timeout=max(0.0, self._deadline + GRACE_SECONDS - time.monotonic()))
         except queue.Empty:
             message = f"{self._what}: no answer in time"
             raise RetryableError(message, reason=Reason.BROKERS_UNREACHABLE) from None
@@ -144,7 +146,7 @@ class Asked(Generic[T]):
         self._pending = pending
 
     def answers(self) -> dict[int, T | EvenkeelError]:
-        """Answer by broker, an error where none came; waits until the deadline at most. To be called once."""
+        """Answer by broker, an error where none came; waits until the deadline. To be called once."""
         return {broker: one.outcome() for broker, one in self._pending.items()}
 
 
