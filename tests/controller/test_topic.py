@@ -145,6 +145,18 @@ def test_caps_steered_share_and_scores_are_shown() -> None:
     assert notes(world) == []
 
 
+def test_scores_and_steered_share_are_shown_also_where_nothing_is_routed() -> None:
+    world = ready_world(topic("events"))
+    score = ScoreReport("Own", Reason.SCORE_FAILED, "died")
+    routes = RoutesReport(False, Reason.NO_SCORES, "none can be used", steered_percent=10, scores=(score,))
+    world.report(topics=(dataclasses.replace(EXISTS, routes=routes),))
+    assert ("ScoreFailed", "score Own does not count: died") in notes(world)
+    assert notes(world) == []
+    assert world.condition("BalancedTopic", "events", "RoutesActive") == ("False", "NoScores")
+    shown = (world.get("BalancedTopic", "events") or {})["status"]["routes"]
+    assert (shown["steeredPercent"], shown["scores"][0]["reason"]) == (10, "ScoreFailed")
+
+
 def test_paused_topic_is_not_created_and_says_so() -> None:
     world = ready_world(topic("events", state="Paused", partitions=9))
     told = world.desired().topics[0]

@@ -147,7 +147,10 @@ class ScoreStatus(Base):
 
 
 class RoutesStatus(Base):
-    """The routes table in force. Fills are of the fullest volume, in thousandths of its capacity."""
+    """The newest routes table; the condition RoutesActive says whether it steers producers.
+
+    Fills are of the fullest volume, in thousandths of its capacity.
+    """
 
     owner_epoch: Count = 0
     """Epoch of the keeper's claim that published the table."""
@@ -190,7 +193,7 @@ class BalancedTopicStatus(Status):
     managed_by: Annotated[str, Field(max_length=320)] | None = None
     """KafkaTopic of Strimzi, as `namespace/name`, that manages the topic; then Evenkeel only routes it."""
     routes: RoutesStatus | None = None
-    """The routes table in force; absent: none."""
+    """The newest routes table and what it is expected to do; absent: none was made."""
 
 
 class BalancedTopic(Resource):

@@ -94,7 +94,7 @@ def _news(given: TopicInput, conditions: Iterable[Condition]) -> list[Note]:
     old = {one.name: one.reason for one in before.scores} if before is not None else {}
     dropped = [
         Note(one.reason, f"score {one.name} does not count: {one.message}", "Route", EventType.WARNING)
-        for one in (found.routes.scores if found.routes is not None and found.routes.active else ())
+        for one in (found.routes.scores if found.routes is not None else ())
         if one.reason is not Reason.ROUTED and old.get(one.name) != one.reason.value
     ]
     return [*drift, *dropped]
@@ -267,8 +267,13 @@ def _build_status(given: TopicInput) -> BalancedTopicStatus:
         replication_factor=found.replication_factor,
         drift=tuple(clip(one, SENTENCE_LIMIT) for one in found.drift[:DRIFT_SHOWN]),
         managed_by=given.manager,
-        routes=None if found.routes is None or not found.routes.active else build_routes(found.routes),
+        routes=None if found.routes is None or not _is_telling(found.routes) else build_routes(found.routes),
     )
+
+
+def _is_telling(routes: RoutesReport) -> bool:
+    """Whether there is more to show than a reason: a table may be out although it decides little."""
+    return routes.active or bool(routes.scores) or routes.steered_percent is not None or routes.epoch > 0
 
 
 def build_routes(routes: RoutesReport) -> RoutesStatus:
