@@ -10,7 +10,7 @@ from evenkeel.domain.exchange import Policy, TopicRouting
 from evenkeel.domain.table import WEIGHT_SCALE, RouteTable
 from evenkeel.errors import InputError
 from evenkeel.planning.routing import plan_routes
-from evenkeel.planning.tables import build_table, round_weights, should_publish
+from evenkeel.planning.tables import TableRate, build_table, round_weights, should_publish
 from tests.support.snapshots import demo_snapshot
 
 PLAN = plan_routes(
@@ -32,6 +32,31 @@ def test_a_table_carries_the_plan() -> None:
     assert table.valid_ms == 60_000
     assert sum(table.weights) == WEIGHT_SCALE
     assert table.budget_bytes == PLAN.topics["clipart"].budget_bytes
+
+
+@pytest.mark.parametrize(
+    ("rate", "factor", "told"),
+    [
+        (None, 1, None),
+        (TableRate(3_456_789.0), 1, 3_500_000),
+        (TableRate(3_456_789.0, 0.25), 4, 3_500_000),
+        (TableRate(3_456_789.0, 2.0), 0.5, 3_500_000),
+        (TableRate(100.0, 0.5), 2, None),
+        (TableRate(0.0), 1, None),
+    ],
+)
+def test_budget_and_rate_are_told_as_routers_count(
+    rate: TableRate | None, factor: float, told: int | None
+) -> None:
+    table = build_table(PLAN, "clipart", 1, 1, 0, rate=rate)
+    planned = PLAN.topics["clipart"].budget_bytes
+    assert planned is not None
+    assert table.budget_bytes == pytest.approx(planned * factor, abs=1)
+    assert table.bytes_per_second == told
+
+
+def test_a_budget_never_passes_what_a_table_may_hold() -> None:
+    build_table(PLAN, "clipart", 1, 1, 0, rate=TableRate(1e300, 1e-300)).check(24)
 
 
 @pytest.mark.parametrize("topic", ["x", "never-asked"])
@@ -57,6 +82,7 @@ BASE = RouteTable("t", 1, 1, 0, (250_000,) * 4)
         ({"taken_at_ms": 119_999}, None, False),
         ({"taken_at_ms": 120_000}, None, True),
         ({"weights": (500_000, 500_000)}, None, True),
+        ({"bytes_per_second": 1_000_000}, None, True),
     ],
 )
 def test_only_news_and_heartbeats_are_published(
@@ -73,3 +99,9 @@ def test_the_first_table_is_published() -> None:
 def test_a_clock_that_was_set_back_does_not_keep_heartbeats_away() -> None:
     before = build_table(PLAN, "clipart", 1, 1, taken_at_ms=3_600_000)
     assert should_publish(before, build_table(PLAN, "clipart", 1, 2, taken_at_ms=0))
+
+
+@pytest.mark.parametrize(("old", "new", "published"), [(100, 200, False), (100, 210, True), (100, 1, False)])
+def test_a_rate_that_doubled_is_published(old: int, new: int, *, published: bool) -> None:
+    before, after = replace(BASE, bytes_per_second=old), replace(BASE, bytes_per_second=new)
+    assert should_publish(before, after) is published
