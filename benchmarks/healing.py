@@ -168,7 +168,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--layouts", nargs="*", default=[], help=f"of {names}; all")
     parser.add_argument("--arms", nargs="*", default=list(DEFAULT_ARMS), help=f"of {arms}")
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--rate", type=float, default=8.0, help="MiB/s of all producers together")
+    parser.add_argument("--rate", type=float, default=3.0, help="MiB/s of all producers together")
     parser.add_argument("--writers", type=int, default=2, help="producer processes of each run")
     parser.add_argument("--at-once", type=int, default=1, help="layouts side by side, each its own cluster")
     parser.add_argument("--seed", type=int, default=1)

@@ -108,7 +108,9 @@ def run_arm(
         "bytesAcked": written.bytes_acked,
         "bytesFailed": written.bytes_failed,
         "seconds": written.seconds,
-        "partitionBytes": list(written.partition_bytes.values()),
+        "partitionBytes": [
+            written.partition_bytes.get(str(number), 0) for number in range(problem.partitions)
+        ],
         "fillsBefore": [round(disk.fill, 5) for disk in before],
         "fills": [round(fill, 5) for fill in fills],
         "fullest": max(fills),

@@ -187,14 +187,14 @@ HEALING = (
         "4 equal disks, one of them 16 % of its size fuller than the emptiest, RF 1",
         single([448] * 4, [0.36, 0.30, 0.26, 0.20]),
         spread([5, 5, 5, 5], 1, 11),
-        45,
+        25,
     ),
     Layout(
         "healing-rf2",
         "5 unequal disks, RF 2",
         single([256, 256, 320, 448, 512], [0.34, 0.28, 0.26, 0.24, 0.22]),
         spread([6, 6, 6, 6, 6], 2, 12),
-        45,
+        25,
     ),
 )
 """Layouts of experiment 3; `write_percent` is what is written at most."""

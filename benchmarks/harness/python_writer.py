@@ -87,7 +87,7 @@ class Counter:
         """Delivery report of one record."""
         if error is None:
             self.acked += self._record_bytes
-            number = message.partition()
+            number = message.partition() or 0  # a delivered record has one
             self.partitions[number] = self.partitions.get(number, 0) + self._record_bytes
         else:
             self.failed += self._record_bytes
