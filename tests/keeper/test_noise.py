@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import random
 from dataclasses import replace
 
@@ -81,7 +82,7 @@ def test_in_the_beginning_nothing_is_taken_out() -> None:
 def test_jitter_is_taken_out() -> None:
     noise = FillNoise()
     seen = [steady(noise, value) for value in jitter(0.002)][100:]
-    moves = sum(abs(b - a) > 1e-4 for a, b in zip(seen, seen[1:], strict=False))
+    moves = sum(abs(b - a) > 1e-4 for a, b in itertools.pairwise(seen))
     assert moves < len(seen) / 5
     assert max(seen) - min(seen) < 0.002
     assert sum(seen) / len(seen) == pytest.approx(0.5, abs=0.001)
