@@ -11,7 +11,8 @@ from evenkeel.errors import DataError
 from evenkeel.format.manifest import manifest_digest
 from evenkeel.kafka.clients.append import Appender
 from evenkeel.kafka.clients.reader import LogRecord
-from evenkeel.kafka.manifests import CHUNK_BYTES, ManifestWriter, gather_manifest
+from evenkeel.kafka.manifests import CHUNK_BYTES, ManifestWriter, gather_location, gather_manifest
+from evenkeel.reasons import Reason
 
 CONTENT = bytes(range(256)) * (CHUNK_BYTES // 200)
 DIGEST = manifest_digest(CONTENT)
@@ -68,3 +69,16 @@ def test_a_record_without_our_header_is_refused() -> None:
     alien = LogRecord(0, DIGEST.encode(), b"", {"evenkeel-chunk": json.dumps(["a"]).encode()}, 0)
     with pytest.raises(DataError, match="record 0 is no chunk"):
         gather_manifest([alien], DIGEST, "t")
+
+
+def test_the_location_alone_comes_back_from_the_newest_writing() -> None:
+    half = write("crashed", location=bytes(CHUNK_BYTES + 1))[:-1]
+    records = [*write("old", location=b"old"), *write("new", location=b"new"), *half]
+    assert gather_location(records, DIGEST, "t") == b"new"
+
+
+def test_a_location_that_was_never_finished_is_lost() -> None:
+    half = write("crashed", location=bytes(CHUNK_BYTES + 1))[:-1]
+    with pytest.raises(DataError, match="no complete manifest") as lost:
+        gather_location(half, DIGEST, "t")
+    assert lost.value.reason is Reason.DATA_LOST

@@ -68,6 +68,41 @@ def read_manifest(connection: Connection, topic: str, digest: str) -> tuple[byte
     return content, location
 
 
+def read_location(connection: Connection, topic: str, digest: str, timeout: float = 10.0) -> bytes:
+    """Only the location of a revision, as stored bytes; the content is passed over.
+
+    Raises:
+        DataError: as `read_manifest`.
+        RetryableError: Kafka does not answer, or pauses for longer than `timeout` seconds.
+    """
+    with PartitionReader(connection, topic) as reader:
+        first, end = reader.bounds(timeout)
+        return gather_location(reader.read(first, end, timeout), digest, topic)
+
+
+def gather_location(records: Iterable[LogRecord], digest: str, topic: str) -> bytes:
+    """The location of the newest writing of `digest` among `records`.
+
+    Its writer writes the content first, so that a complete location is the end of a complete writing.
+
+    Raises:
+        DataError: there is none, or a chunk's header is not ours.
+    """
+    writings: dict[str, dict[int, bytes]] = defaultdict(dict)
+    newest: bytes | None = None
+    for record in records:
+        if record.key != digest.encode():
+            continue
+        name, kind, index, count = _parse_header(record, topic)
+        if kind == LOCATION:
+            writings[name][index] = record.value
+            if len(writings[name]) == count:
+                newest = b"".join(value for _, value in sorted(writings[name].items()))
+    if newest is None:
+        raise DataError(f"{topic}: no complete manifest of revision {digest}", reason=Reason.DATA_LOST)
+    return newest
+
+
 def gather_manifest(records: Iterable[LogRecord], digest: str, topic: str) -> tuple[bytes, bytes]:
     """The two tables of the newest complete writing of `digest` among `records`.
 

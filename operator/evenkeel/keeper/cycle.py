@@ -28,6 +28,7 @@ from evenkeel.keeper.measurement import Measurement
 from evenkeel.keeper.moves import build_moves_report
 from evenkeel.keeper.noise import FillNoise
 from evenkeel.keeper.report import Facts, build_report
+from evenkeel.keeper.revisions import Revisions
 from evenkeel.keeper.routes import (
     Published,
     build_records,
@@ -81,6 +82,7 @@ class Cycle:
         self.report = before
         self._growth = Growth()
         self._known, self._shared = LastKnown(), SharedVolumes()
+        self._revisions = Revisions(monotonic)
         self._journals = Journals(monotonic)
         self._backlog = Backlog()
         self._noise = FillNoise()
@@ -223,6 +225,8 @@ class Cycle:
         if fresh:
             self._healthy = self.faults.run("measure", lambda: self._measure(desired))
         self.faults.run("heartbeats", lambda: self._read_heartbeats(desired))
+        revisions, measurement = self._revisions, self._measurement
+        self.faults.run("revisions", lambda: revisions.check(desired, self.report, measurement))
         self.faults.run("routes", lambda: self._route(desired))
         self.faults.run("moves", lambda: self._plan_moves(desired))
         self.faults.run("forecast", self._forecast)
