@@ -22,6 +22,18 @@ def java_config(cluster: KafkaCluster, **settings: Any) -> dict[str, str]:
     return fixed | {name.replace("_", "."): str(value) for name, value in settings.items()}
 
 
+def sasl_config(cluster: KafkaCluster, user: str) -> dict[str, str]:
+    """What to add to log in as `user`."""
+    login = cluster.client_config(user)
+    module = "org.apache.kafka.common.security.scram.ScramLoginModule"
+    name, password = login["sasl.username"], login["sasl.password"]
+    return {
+        "security.protocol": login["security.protocol"],
+        "sasl.mechanism": login["sasl.mechanism"],
+        "sasl.jaas.config": f'{module} required username="{name}" password="{password}";',
+    }
+
+
 def write_properties(path: Path, config: Mapping[str, str]) -> Path:
     """A properties file; values are our own and hold no character that needs escaping."""
     path.write_text("".join(f"{key}={value}\n" for key, value in config.items()))
@@ -91,6 +103,6 @@ class JavaWriter:
         return partitions
 
     def stats(self) -> dict[str, Any]:
-        """The router's counters: modes and epochs by topic, invalid, lower, problem."""
+        """The router's counters: modes and epochs by topic, counts, the newest problem."""
         answer: dict[str, Any] = self._ask("stats")
         return answer

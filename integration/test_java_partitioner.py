@@ -16,7 +16,8 @@ from evenkeel.domain.heartbeat import RouteMode, RouterHeartbeat
 from evenkeel.domain.table import RouteTable
 from evenkeel.names import HEARTBEATS_TOPIC, ROUTES_TOPIC
 from integration.conftest import unavailable
-from integration.java_client import CLASS, JavaWriter, java_config
+from integration.java_client import CLASS, JavaWriter, java_config, sasl_config
+from integration.kafka import rights
 from integration.kafka.clients import create_topic, grow_topic, read_all, unique
 from integration.kafka.cluster import KafkaCluster
 from integration.processes import wait_until
@@ -59,13 +60,17 @@ def built() -> partitioner.Partitioner:
         unavailable(str(error))
 
 
-@pytest.fixture
-def tables(kafka: KafkaCluster) -> Tables:
-    config = kafka.client_config()
+def ensure_topics(config: dict[str, Any]) -> None:
     found = confluent_kafka.admin.AdminClient(config).list_topics(timeout=10).topics
     for name in (ROUTES_TOPIC, HEARTBEATS_TOPIC):
         if name not in found:
             create_topic(config, name, [[1, 2, 3]])
+
+
+@pytest.fixture
+def tables(kafka: KafkaCluster) -> Tables:
+    config = kafka.client_config()
+    ensure_topics(config)
     return Tables(config, create_topic(config, unique("java"), SIX))
 
 
@@ -198,3 +203,33 @@ def test_heartbeats_tell_what_was_written(kafka: KafkaCluster, tables: Tables, w
     beat = wait_until("a heartbeat with all bytes", newest, seconds=20)
     assert beat.topics[tables.topic].mode is RouteMode.TABLE
     assert (beat.topics[tables.topic].owner_epoch, beat.topics[tables.topic].epoch) == (7, table.epoch)
+
+
+def test_the_rights_of_a_dataset_suffice(
+    sasl_kafka: KafkaCluster, kafka_home: jars.KafkaHome, built: partitioner.Partitioner, tmp_path: Path
+) -> None:
+    own = sasl_kafka.client_config()
+    ensure_topics(own)
+    tables = Tables(own, create_topic(own, unique(f"{rights.DATASET_PREFIX}data"), SIX))
+    config = java_config(sasl_kafka, partitioner_class=CLASS, evenkeel_heartbeat_ms=200, client_id="java")
+    with JavaWriter(kafka_home, built, tmp_path, config | sasl_config(sasl_kafka, "dataset")) as writer:
+        followed(writer, tables.publish(UNEVEN), 30)
+        in_mode(writer, tables.topic, RouteMode.TABLE)
+        assert writer.send(tables.topic, 200, 256 * KIB) == pytest.approx(SHARES, abs=0.02)
+        wait_until("a heartbeat", lambda: writer.stats()["heartbeatsSent"] > 0, seconds=20)
+
+
+def test_a_missing_right_is_only_counted(
+    sasl_kafka: KafkaCluster, kafka_home: jars.KafkaHome, built: partitioner.Partitioner, tmp_path: Path
+) -> None:
+    own = sasl_kafka.client_config()
+    ensure_topics(own)
+    topic = create_topic(own, unique("open"), SIX)
+    rights.grant(own, [rights._topic("nobody", confluent_kafka.admin.AclOperation.WRITE, topic)])
+    config = java_config(sasl_kafka, partitioner_class=CLASS, evenkeel_heartbeat_ms=200, client_id="java")
+    with JavaWriter(kafka_home, built, tmp_path, config | sasl_config(sasl_kafka, "nobody")) as writer:
+        assert sum(writer.send(topic, 10, KIB).values()) == pytest.approx(1)
+        wait_until("failed heartbeats", lambda: writer.stats()["heartbeatsFailed"] > 0, seconds=30)
+        wait_until("failed reads", lambda: writer.stats()["readErrors"] > 0, seconds=30)
+        assert "Authorization" in writer.stats()["problem"]
+        assert sum(writer.send(topic, 10, KIB).values()) == pytest.approx(1)

@@ -110,6 +110,9 @@ public final class Writer {
                 + "},\"epochs\":{" + String.join(",", epochs)
                 + "},\"invalid\":" + bean.getTablesInvalid()
                 + ",\"lower\":" + bean.getTablesLower()
+                + ",\"readErrors\":" + bean.getReadErrors()
+                + ",\"heartbeatsSent\":" + bean.getHeartbeatsSent()
+                + ",\"heartbeatsFailed\":" + bean.getHeartbeatsFailed()
                 + ",\"problem\":" + Json.quote(bean.getLastProblem()) + "}";
     }
 }
