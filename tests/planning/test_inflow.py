@@ -11,7 +11,8 @@ from evenkeel.planning.inflow import apply_floor, base_bytes, gather_inflow
 from evenkeel.planning.space import build_space
 from tests.support.snapshots import broker, cluster, partitions_of
 
-HOUR = TopicRouting(horizon_seconds=3600)
+HOUR = TopicRouting(horizon_seconds=3 * 3600)
+"""Looked at an hour ahead."""
 
 
 def snapshot(*incoming: Incoming, topic: Topic | None = None) -> ClusterSnapshot:
@@ -85,11 +86,18 @@ def test_bytes_still_inbound_by_moves_count(adding_bytes: int | None, expected: 
 
 
 def test_the_floor_holds_for_unplanned_topics_together() -> None:
-    one = snapshot(Incoming("t", bytes_per_second=0.01))
+    one = snapshot(Incoming("t", bytes_per_second=0.0001))
     inflow = gather_inflow(one, {"t": HOUR})
     capacity = np.array([1000.0, 1000.0])
+    noisy = np.array([402.0, 400.0])
+    assert apply_floor(inflow, ("t",), noisy, capacity) == {"t": pytest.approx(3 * 0.001 * 2000)}
+
+
+def test_the_floor_is_for_noise_and_does_not_grow_with_an_imbalance() -> None:
+    inflow = gather_inflow(snapshot(Incoming("t", bytes_per_second=0.0001)), {"t": HOUR})
     uneven = np.array([600.0, 200.0])
-    assert apply_floor(inflow, ("t",), uneven, capacity) == {"t": pytest.approx(3 * 0.2 * 2000)}
+    floor = apply_floor(inflow, ("t",), uneven, np.array([1000.0, 1000.0]))
+    assert floor == {"t": pytest.approx(3 * 0.003 * 2000)}
 
 
 def test_planned_bytes_have_no_floor() -> None:

@@ -25,11 +25,11 @@ DAY = Retention(age_ms=86_400_000)
 @pytest.mark.parametrize(
     ("horizon", "retention", "observed", "seconds"),
     [
-        (HOUR, Retention(), None, HOUR),
+        (3 * HOUR, Retention(), None, HOUR),
         (HOUR, DAY, None, 12 * HOUR),
-        (48 * HOUR, DAY, None, 48 * HOUR),
+        (72 * HOUR, DAY, None, 24 * HOUR),
         (HOUR, DAY, 600.0, 600.0),
-        (HOUR, Retention(), 7200.0, HOUR),
+        (3 * HOUR, Retention(), 7200.0, HOUR),
         (HOUR, DAY, -5.0, 0.0),
     ],
 )
@@ -40,7 +40,7 @@ def test_a_topic_is_looked_at_over_half_its_retention_as_far_as_it_was_watched(
 
 
 def test_horizons_are_those_of_the_topic() -> None:
-    horizons = Horizons(default_seconds=HOUR, topics={"t": 2 * HOUR}, observed_seconds=1.5 * HOUR)
+    horizons = Horizons(default_seconds=3 * HOUR, topics={"t": 6 * HOUR}, observed_seconds=1.5 * HOUR)
     assert horizons.seconds("t", Retention()) == 1.5 * HOUR
     assert horizons.seconds("other", Retention()) == HOUR
 

@@ -74,8 +74,8 @@ LARGE = [(20, 1000), (24, 1200), (30, 2000), (40, 4000), (50, 10_000)]
 
 def recipes(count: int = 210, large: int = 10) -> tuple[Recipe, ...]:
     """`count` recipes, of which `large` have 1,000 to 10,000 partitions. Every kind meets every other."""
-    made = [_recipe(i, SIZES[i % len(SIZES)], tables=24) for i in range(count - large)]
-    return (*made, *(_recipe(9000 + i, LARGE[i % len(LARGE)], tables=6) for i in range(large)))
+    made = [_recipe(i, SIZES[i % len(SIZES)], tables=16) for i in range(count - large)]
+    return (*made, *(_recipe(9000 + i, LARGE[i % len(LARGE)], tables=4) for i in range(large)))
 
 
 def _recipe(i: int, size: tuple[int, int], *, tables: int) -> Recipe:
@@ -226,7 +226,7 @@ def _flows(
         keys = random.lognormal(0.0, 0.7, len(led))
         unsteered = size * recipe.unsteered / (1 - recipe.unsteered) * keys / keys.sum()
         kind = recipe.flow if recipe.flow != "mixed" else ("planned", "rate")[t % 2]
-        retention = seconds * float(random.choice([0.5, 1.0, 2.0])) if kind == "retention" else None
+        retention = seconds * float(random.choice([0.25, 0.5, 1.0])) if kind == "retention" else None
         result.append(
             Flow(
                 topic=f"t{t}",

@@ -30,7 +30,8 @@ STEPS, LAST_STEPS = 15, 60
 TOLERANCE = 1e-5
 """Of a row, as a share of what is written."""
 HALVINGS = 14
-ROUNDING = 1e-13
+ROUNDING = 1e-11
+"""Of a sum of shares; costs of a thousand leave no more digits."""
 REACH = 12.0
 """Longest step in costs: a weight changes by exp(12) at most."""
 
@@ -209,14 +210,15 @@ def spread_all(stack: Stack, logs: Floats) -> Floats:
         shares = np.exp(np.clip(raw, low, high))
         found = stack.total(shares)
         left, right = np.where(found < 1.0, level, left), np.where(found < 1.0, right, level)
-        if float(np.max(np.abs(found - 1.0))) <= ROUNDING:
+        done = np.abs(found - 1.0) <= ROUNDING
+        if bool(np.all(done)):
             break
         live = stack.total(np.where((raw > low) & (raw < high), shares, 0.0))
         wanted = live + 1.0 - found
         with np.errstate(divide="ignore", invalid="ignore"):
             guess = level + np.log(wanted / live)
-        inside = (live > 0) & (wanted > 0) & (guess > left) & (guess < right)
-        level = np.where(inside, guess, (left + right) / 2)
+        inside = (live > 0) & (wanted > 0) & (guess >= left) & (guess <= right)
+        level = np.where(done, level, np.where(inside, guess, (left + right) / 2))
     return np.asarray(shares / stack.total(shares)[stack.topic])
 
 

@@ -66,6 +66,10 @@ class Program:
     """u_v in bytes."""
     columns: tuple[Columns, ...]
 
+    def written(self) -> float:
+        """All steerable bytes before replication, as a share of all capacity."""
+        return sum(topic.steerable for topic in self.columns) / float(self.capacity.sum())
+
     def fills(self, shares: list[Floats]) -> Floats:
         """f_v: fill of each volume once W is written by these shares (one array per topic)."""
         load = self.base.copy()
@@ -81,11 +85,14 @@ def solve_optimum(program: Program, *, capped: bool = True) -> tuple[float, list
         program: the topics; caps must be satisfiable (see `least_relaxation`).
         capped: False leaves out the caps and bounds: what they cost is the difference.
     """
-    columns = program.columns
-    loads = [topic.on_volume * topic.steerable for topic in columns]
+    columns, filled = program.columns, program.base / program.capacity
+    # In units of what is written, above today's fullest volume: the solver's tolerance is absolute, and
+    # would be as large as the answer where little is written.
+    unit, start = program.written(), float(filled.max())
+    loads = [topic.on_volume * (topic.steerable / unit) for topic in columns]
     rows = sparse.diags(1.0 / program.capacity) @ sparse.hstack(loads)
     ceiling = sparse.csr_matrix(np.full((rows.shape[0], 1), -1.0))
-    matrix, limits = sparse.hstack([rows, ceiling]), [-program.base / program.capacity]
+    matrix, limits = sparse.hstack([rows, ceiling]), [(start - filled) / unit]
     if capped:
         caps = sparse.block_diag([topic.caps for topic in columns])
         matrix = sparse.vstack([matrix, sparse.hstack([caps, sparse.csr_matrix((caps.shape[0], 1))])])
@@ -98,7 +105,7 @@ def solve_optimum(program: Program, *, capped: bool = True) -> tuple[float, list
     sums = _sums([len(topic.open) for topic in columns])
     solution = _solve(cost, matrix.tocsr(), np.concatenate(limits), sums, bounds)
     ends = np.cumsum([len(topic.open) for topic in columns])
-    return float(solution[-1]), np.split(solution[:-1], ends[:-1])
+    return start + unit * float(solution[-1]), np.split(solution[:-1], ends[:-1])
 
 
 def least_relaxation(topic: Columns) -> float:

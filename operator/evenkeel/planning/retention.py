@@ -19,6 +19,9 @@ from evenkeel.domain.snapshot import Topic
 DEFAULT_HORIZON_SECONDS = 86_400.0
 DELETE_DELAY_MS = 60_000
 """Kafka's default of file.delete.delay.ms."""
+LOOK_AHEAD = 1 / 3
+"""Of the horizon. Each plan looks as far ahead as the one before, so that an imbalance shrinks by the factor e in
+what is looked ahead: looking a whole horizon ahead a third of it is left at the horizon's end, so a twentieth."""
 HALF = 0.5
 """Of a segment lies in a log beyond what retention asks for, on average over time."""
 
@@ -94,11 +97,13 @@ def topic_retention(topic: Topic | None) -> Retention:
 def look_ahead_seconds(horizon: float, retention: Retention, observed: float | None) -> float:
     """Time over which a topic's inflow and expiry are looked at.
 
-    The horizon, but at least half the retention: with less, weights that answer to what expires would answer
+    A third of the horizon, so that it is level at its end, but at least half the retention: with less, weights that answer to what expires would answer
     to their own echo. And no further ahead than was watched: with a rate of minutes and the expiry of a day a
     cluster in its steady state would seem to empty itself.
     """
-    seconds = horizon if retention.age_ms is None else max(horizon, retention.age_ms / 2000)
+    seconds = horizon * LOOK_AHEAD
+    if retention.age_ms is not None:
+        seconds = max(seconds, retention.age_ms / 2000)
     return seconds if observed is None else min(seconds, max(0.0, observed))
 
 

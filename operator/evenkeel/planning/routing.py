@@ -18,6 +18,10 @@ from evenkeel.reasons import Reason
 
 BUDGET_FILL = 0.01
 """A table's budget ends where a volume would pass its predicted level by this share of its capacity."""
+SLACK_SHARE = 0.05
+"""Of what routing can win, given up for smoother weights: 0.5 % of capacity can be more than all there is."""
+LEAST_SLACK = 1e-3
+"""As a share of what is written."""
 CAP_COST = 0.005
 """Caps that cost more fill than this are named in the message."""
 
@@ -46,6 +50,8 @@ class TopicRoutes:
     uncapped_max_fill: float | None = None
     uniform_max_fill: float | None = None
     """With equal shares for all partitions that have a leader: what default partitioning does."""
+    binding_caps: tuple[str, ...] = ()
+    """Caps of this topic that its weights stand at, where caps cost more than CAP_COST."""
     valid_ms: int = 600_000
 
 
@@ -65,6 +71,11 @@ class _Fills:
     optimal: float
     uncapped: float
     uniform: float
+
+    @property
+    def caps_cost(self) -> float:
+        """How much fuller the caps leave the fullest volume than it need be."""
+        return self.optimal - self.uncapped
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,9 +178,8 @@ def _plan_together(
         for topic, routing in routed.items()
     )
     program = Program(capacity=request.space.capacity, base=base, columns=columns)
-    shares, fills = _solve(program, request.policy.slack_percent / 100)
     uniform = _uniform_fill(program, request.space, request.partitions)
-    found = _Fills(fills[0], fills[1], fills[2], uniform)
+    shares, found = _solve(program, request.policy.slack_percent / 100, uniform)
     routes, load = {}, base.copy()
     for topic, share in zip(columns, shares, strict=True):
         made = _routes(topic, share, found, stops[topic.topic], program, routed[topic.topic])
@@ -179,13 +189,25 @@ def _plan_together(
     return routes, load
 
 
-def _solve(program: Program, slack: float) -> tuple[list[Floats], tuple[float, float, float]]:
-    """Shares, and the fullest volume's fill: predicted, optimal with caps, optimal without."""
+def _solve(program: Program, slack: float, uniform: float) -> tuple[list[Floats], _Fills]:
+    """Shares of each topic, and what they lead to."""
     optimal, vertex = solve_optimum(program)
     uncapped, _ = solve_optimum(program, capped=False)
-    ceiling = optimal + max(slack, 1e-4)
+    ceiling = optimal + _slack(program, slack, uniform - optimal)
     shares = blend(program, solve_weights(program, ceiling), vertex, ceiling)
-    return shares, (float(program.fills(shares).max()), optimal, uncapped)
+    return shares, _Fills(float(program.fills(shares).max()), optimal, uncapped, uniform)
+
+
+def _slack(program: Program, slack: float, gap: float) -> float:
+    """How far above the optimum the fullest volume may end for smoother weights.
+
+    A little of what there is to win, and never more than the policy allows. Not 0: prices have no bound where
+    T is the optimum itself. Where a score gives costs it has all that the policy allows: else fill alone would
+    decide.
+    """
+    if any(topic.costs.any() for topic in program.columns):
+        return max(slack, LEAST_SLACK * program.written())
+    return max(min(slack, SLACK_SHARE * gap), LEAST_SLACK * program.written())
 
 
 def _uniform_fill(program: Program, space: Space, partitions: Mapping[str, list[Partition]]) -> float:
@@ -223,6 +245,7 @@ def _routes(
         optimal_max_fill=fills.optimal,
         uncapped_max_fill=fills.uncapped,
         uniform_max_fill=fills.uniform,
+        binding_caps=tuple(_binding(columns, share)) if fills.caps_cost > CAP_COST else (),
         valid_ms=routing.stale_after_seconds * 1000,
     )
 
@@ -240,8 +263,9 @@ def _describe(columns: Columns, share: Floats, fills: _Fills) -> Refusal:
         f"the fullest volume is expected at {fills.predicted:.1%}; possible is {fills.optimal:.1%}, "
         f"without routing {fills.uniform:.1%}"
     )
-    if fills.optimal - fills.uncapped > CAP_COST:
-        text += f"; caps cost {fills.optimal - fills.uncapped:.1%} (binding: {_binding(columns, share)})"
+    if fills.caps_cost > CAP_COST:
+        binding = ", ".join(_binding(columns, share)[:3]) or "of another topic"
+        text += f"; caps cost {fills.caps_cost:.1%} (binding: {binding})"
     if columns.relaxed > 1.0:
         text += (
             f"; caps are impossible with these leaders and were raised by the factor {columns.relaxed:.2f}"
@@ -250,12 +274,12 @@ def _describe(columns: Columns, share: Floats, fills: _Fills) -> Refusal:
     return Reason.ROUTED, text
 
 
-def _binding(columns: Columns, share: Floats) -> str:
-    """Caps of this topic that its weights stand at, three at most."""
+def _binding(columns: Columns, share: Floats) -> list[str]:
+    """Caps of this topic that its weights stand at."""
     full = np.flatnonzero(columns.caps @ share >= columns.limits * 0.999)
     names = [columns.cap_names[row] for row in full.tolist()]
     if bool(np.any(share >= columns.highest * 0.999)):
         names.append("highest share of a partition")
     if bool(np.any(share <= columns.lowest * 1.001)):
         names.append("lowest share of a partition")
-    return ", ".join(names[:3]) or "of another topic"
+    return names
