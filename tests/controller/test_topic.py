@@ -81,6 +81,8 @@ def test_routes_are_separate_from_ready() -> None:
     world.run("BalancedTopic", "events")
     assert world.condition("BalancedTopic", "events") == ("True", "Ready")
     assert world.condition("BalancedTopic", "events", "RoutesActive") == ("False", "Compacted")
+    said = "compacted topics are not routed; only topics that delete by age or size can be routed"
+    assert world.message("BalancedTopic", "events", "RoutesActive") == said
     assert "routes" not in (world.get("BalancedTopic", "events") or {})["status"]
 
 

@@ -38,6 +38,16 @@ STALLING = frozenset(
         Reason.CONFLICT,
     }
 )
+CURES = {
+    Reason.NOT_STEERED: "use evenkeel.router.Producer or the Java partitioner for records without keys",
+    Reason.NO_INFLOW_KNOWN: "wait for traffic; what routers write is told by their heartbeats",
+    Reason.NOTHING_TO_DO: "more partitions, or replicas on other brokers, would help",
+    Reason.COMPACTED: "only topics that delete by age or size can be routed",
+    Reason.NO_LEADERS: "bring brokers back",
+    Reason.SNAPSHOT_INCOMPLETE: "bring back the broker that did not answer",
+    Reason.NO_SCORES: "status.routes.scores says why each was left out",
+}
+"""What would make a topic's routes active."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +173,9 @@ def decide_conditions(given: TopicInput) -> tuple[Condition, ...]:
 def decide_routes(routes: RoutesReport) -> Condition:
     """Whether producers are steered, and why or why not."""
     status = Status.TRUE if routes.active else Status.FALSE
-    return Condition(ConditionType.ROUTES_ACTIVE, status, routes.reason, routes.message)
+    cure = "" if routes.active else CURES.get(routes.reason, "")
+    message = f"{routes.message}; {cure}" if cure else routes.message
+    return Condition(ConditionType.ROUTES_ACTIVE, status, routes.reason, message)
 
 
 def _decide_ready(given: TopicInput, found: TopicReport | None) -> tuple[Condition, ...]:
