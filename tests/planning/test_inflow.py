@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from evenkeel.domain.exchange import TopicRouting
-from evenkeel.domain.snapshot import ClusterSnapshot, Incoming, Topic
+from evenkeel.domain.snapshot import Broker, ClusterSnapshot, Incoming, LogDir, Topic
 from evenkeel.planning.inflow import apply_floor, base_bytes, gather_inflow
 from evenkeel.planning.space import build_space
 from tests.support.snapshots import broker, cluster, partitions_of
@@ -83,6 +83,15 @@ def test_bytes_still_inbound_by_moves_count(adding_bytes: int | None, expected: 
         100_000,
         100_000 + expected,
     ]
+
+
+def test_a_copy_between_directories_fills_its_target_and_frees_its_source() -> None:
+    one = snapshot()
+    two = Broker(0, log_dirs=(LogDir("/a", 1_000_000, 900_000), LogDir("/b", 1_000_000, 900_000)))
+    copying = replace(one.partitions[0], replica_dirs={0: "/a"}, future_dirs={0: "/b"}, future_bytes={0: 400})
+    rest = tuple(replace(other, replica_dirs={0: "/a"}) for other in one.partitions[1:])
+    found = base(replace(one, brokers=(two, *one.brokers[1:]), partitions=(copying, *rest)))
+    assert found == [99_000, 100_600, 100_000, 100_000]
 
 
 def test_the_floor_holds_for_unplanned_topics_together() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from evenkeel.domain.snapshot import Broker, ClusterSnapshot, LogDir, Partition
 from evenkeel.errors import InputError
-from evenkeel.planning.space import build_space, unplaced
+from evenkeel.planning.space import build_space, copied_bytes, unplaced
 from tests.support.snapshots import broker, cluster, partitions_of
 
 
@@ -34,6 +34,26 @@ def test_a_replica_is_found_by_its_directory_or_by_the_only_one() -> None:
     assert space.locate(partition, 1) == 1
     assert space.locate(partition, 2) == 2
     assert space.locate(Partition("t", 1, 1, (1,)), 1) is None
+
+
+def test_a_replica_that_moves_between_directories_is_where_it_will_be() -> None:
+    space = build_space(cluster([two_dirs(1)], ()))
+    partition = Partition(
+        "t",
+        0,
+        1,
+        (1,),
+        replica_bytes={1: 30},
+        replica_dirs={1: "/a"},
+        future_dirs={1: "/b"},
+        future_bytes={1: 10},
+    )
+    assert space.locate(partition, 1) == 1
+    assert list(copied_bytes(space, partition)) == [(1, 20), (0, -30)]
+    assert list(copied_bytes(space, replace(partition, replica_bytes={}))) == []
+    lost = replace(partition, future_dirs={1: "/gone"})
+    assert space.locate(lost, 1) == 0
+    assert list(copied_bytes(space, lost)) == []
 
 
 def test_a_replica_without_directory_on_a_broker_with_two_is_unplaced() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from evenkeel.domain.exchange import TopicRouting
 from evenkeel.domain.snapshot import ClusterSnapshot, Incoming, Partition, Topic
 from evenkeel.planning.retention import kept_bytes, look_ahead_seconds, topic_retention
-from evenkeel.planning.space import Floats, Space
+from evenkeel.planning.space import Floats, Space, copied_bytes
 
 FLOOR_FACTOR = 3.0
 """W >= 3 x (largest - mean fill) x C for unplanned inflow: with less, weights would follow the noise of fills."""
@@ -73,6 +73,8 @@ def base_bytes(snapshot: ClusterSnapshot, space: Space, inflow: Mapping[str, Inf
     for partition in snapshot.partitions:
         by_topic.setdefault(partition.topic, []).append(partition)
         _add_inbound(change, space, partition)
+        for volume, size in copied_bytes(space, partition):
+            change[volume] += size
         if partition.expiring_bytes:
             _add_everywhere(change, space, partition, -float(partition.expiring_bytes))
     for topic, expected in inflow.items():

@@ -102,7 +102,8 @@ def gather_movable(snapshot: ClusterSnapshot, space: Space, policy: Policy) -> M
 def _settled(partition: Partition) -> bool:
     """No move runs, there is a leader, and the ISR is whole (an empty one was not measured)."""
     whole = not partition.isr or set(partition.isr) == set(partition.replicas)
-    return whole and partition.leader is not None and not partition.adding and not partition.removing
+    under_way = partition.adding or partition.removing or partition.future_dirs
+    return whole and partition.leader is not None and not under_way
 
 
 def _racks(snapshot: ClusterSnapshot) -> dict[int, str]:

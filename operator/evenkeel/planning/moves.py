@@ -17,7 +17,7 @@ from evenkeel.domain.exchange import Policy
 from evenkeel.domain.snapshot import ClusterSnapshot
 from evenkeel.planning.levels import Band, Levels, find_band
 from evenkeel.planning.movable import Movable, gather_movable
-from evenkeel.planning.space import Space, build_space
+from evenkeel.planning.space import Space, build_space, copied_bytes
 from evenkeel.reasons import Reason
 
 MOST_MOVES = 512
@@ -94,6 +94,8 @@ def inbound_levels(snapshot: ClusterSnapshot, space: Space) -> np.ndarray[tuple[
         for broker in partition.adding:
             if (volume := space.locate(partition, broker)) is not None:
                 result[volume] += max(0, whole - partition.replica_bytes.get(broker, 0))
+        for volume, size in copied_bytes(space, partition):
+            result[volume] += max(0, size)  # what is freed at the end is still there meanwhile
     return result
 
 

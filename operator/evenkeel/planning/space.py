@@ -61,11 +61,13 @@ class Space:
     def locate(self, partition: Partition, broker: int) -> int | None:
         """Index of the volume that holds (or will hold) the replica of `partition` on `broker`.
 
-        None: the broker or the directory is away, or Kafka has not said which directory.
+        A replica that is copied to another directory of its broker is where it will be. None: the broker or the
+        directory is away, or Kafka has not said which directory.
         """
-        path = partition.replica_dirs.get(broker)
-        if path is not None and (broker, path) in self.index:
-            return self.index[broker, path]
+        for paths in (partition.future_dirs, partition.replica_dirs):
+            place = (broker, paths.get(broker, ""))
+            if place in self.index:
+                return self.index[place]
         return self.sole.get(broker)
 
     def broker_capacity(self) -> dict[int, float]:
@@ -103,6 +105,22 @@ def build_space(snapshot: ClusterSnapshot) -> Space:
         absent=_absent(snapshot, index),
         unknown=tuple(_unknown(snapshot, index)),
     )
+
+
+def copied_bytes(space: Space, partition: Partition) -> Iterator[tuple[int, int]]:
+    """What copies between directories of a broker still change: (index of a volume, bytes).
+
+    The target takes the rest of the replica; its present directory is freed at the end.
+    """
+    for broker, path in partition.future_dirs.items():
+        target = space.index.get((broker, path))
+        size = partition.replica_bytes.get(broker)
+        if target is None or size is None:
+            continue  # an offline directory takes nothing; an unknown size is not guessed
+        yield target, max(0, size - partition.future_bytes.get(broker, 0))
+        source = space.index.get((broker, partition.replica_dirs.get(broker, "")))
+        if source is not None:
+            yield source, -size
 
 
 def unplaced(space: Space, partitions: tuple[Partition, ...]) -> tuple[str, ...]:
