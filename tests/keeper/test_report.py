@@ -127,6 +127,23 @@ def test_routes_in_force_are_told_with_the_epoch_of_their_weights() -> None:
     assert told.predicted_max_fill_permille == 520
 
 
+def test_binding_caps_are_told_and_do_not_flicker() -> None:
+    def told(before: Report | None, *caps: str, fill: float = 0.5) -> Report:
+        routes = dataclasses.replace(plan(fill).topics["t"], binding_caps=caps)
+        table = RouteTable("t", 1, 1, 0, (WEIGHT_SCALE,))
+        parts = {"plan": RoutesPlan(topics={"t": routes}), "tables": {"t": table}}
+        return build_report(DESIRED, facts(claim=ClaimReport(held=True), **parts), before)
+
+    def caps_of(report: Report) -> tuple[str, ...]:
+        assert report.topics[0].routes is not None
+        return report.topics[0].routes.binding_caps
+
+    first = told(None, "leader share of broker 3")
+    assert caps_of(first) == ("leader share of broker 3",)
+    assert told(first) == first
+    assert caps_of(told(first, fill=0.6)) == ()
+
+
 def test_a_topic_that_is_not_routed_says_why() -> None:
     routes = build_report(DESIRED, facts(plan=plan(0.5, active=False)), None).topics[0].routes
     assert routes is not None

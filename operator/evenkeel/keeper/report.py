@@ -270,5 +270,9 @@ def _active_routes(
         uniform_max_fill_permille=settle_permille(
             planned.uniform_max_fill, last.uniform_max_fill_permille if last else None
         ),
+        binding_caps=planned.binding_caps,
     )
-    return last if last is not None and replace(found, message=last.message) == last else found
+    if last is None:
+        return found
+    same = replace(found, message=last.message, binding_caps=last.binding_caps) == last
+    return last if same else found
