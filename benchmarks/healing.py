@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.harness import progress, results
-from benchmarks.harness.arms import ARMS, Arm, choose_arms, split_job, stop_writers, writing
+from benchmarks.harness.arms import ARMS, Arm, choose_arms, prepare_arms, split_job, stop_writers, writing
 from benchmarks.harness.job import WriteJob
 from benchmarks.harness.layouts import HEALING, Layout
 from benchmarks.harness.optimum import build_problem, deviation, least_bytes
@@ -207,6 +207,7 @@ def main(arguments: Sequence[str]) -> int:
     options = read_options(parsed)
     path = parsed.out / "healing.json"
     if not parsed.only_plot:
+        prepare_arms(options.arms)
         total = len(options.layouts) * len(options.arms) * options.repeats
         longest = max(layout.write_bytes for layout in options.layouts) / MIB / options.mib_per_second
         teller = progress.Teller(total, longest, options.lanes)

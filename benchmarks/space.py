@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.harness import progress, results
-from benchmarks.harness.arms import ARMS, Arm, choose_arms, gather_written, split_job, writing
+from benchmarks.harness.arms import ARMS, Arm, choose_arms, gather_written, prepare_arms, split_job, writing
 from benchmarks.harness.job import WriteJob
 from benchmarks.harness.layouts import SPACE, Layout
 from benchmarks.harness.optimum import build_problem, least_fill, uniform_fill
@@ -191,6 +191,7 @@ def main(arguments: Sequence[str]) -> int:
         return _show(last, parsed.out, name)
     again = {layout.name for layout in options.layouts}
     rows = [row for row in last.get("rows", ()) if parsed.append and row["layout"] not in again]
+    prepare_arms(options.arms)
     total = len(options.layouts) * len(options.arms) * options.repeats
     teller = progress.Teller(total, options.seconds + RESET_SECONDS, options.lanes)
     with progress.ended_by_signals():

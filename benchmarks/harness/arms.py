@@ -53,6 +53,16 @@ def choose_arms(names: Sequence[str]) -> tuple[Arm, ...]:
     return tuple(arm for name, arm in known.items() if not names or name in names)
 
 
+def prepare_arms(arms: Sequence[Arm]) -> None:
+    """Build what they need, before anything is timed.
+
+    Raises:
+        steps.StepFailed: as `java_class_path`.
+    """
+    if any(arm.rule == "java" for arm in arms):
+        java_class_path()
+
+
 def java_class_path() -> str:
     """Kafka's client, the Java writer and our partitioner, each built once per state of its source.
 
