@@ -312,3 +312,15 @@ def test_impossible_sizes_are_named() -> None:
 def test_the_same_snapshot_gives_the_same_plan() -> None:
     snapshot = demo_snapshot(200 * MIB)
     assert route(snapshot, "clipart") == route(snapshot, "clipart")
+
+
+def test_caps_that_cost_something_are_named() -> None:
+    disks = [broker(number, 100 * GIB, (5 if number == 3 else 60) * GIB) for number in range(4)]
+    lone = partitions_of("t", [(number % 4,) for number in range(40)])
+    routes = route(cluster(disks, lone, [Incoming("t", planned_bytes=40 * GIB)]))
+    assert routes.optimal_max_fill is not None
+    assert routes.uncapped_max_fill is not None
+    assert routes.optimal_max_fill > routes.uncapped_max_fill + 0.005
+    assert "leader share of broker 3" in routes.binding_caps
+    assert "leader share of broker 3" in routes.message
+    assert route(level_cluster()).binding_caps == ()
