@@ -97,9 +97,9 @@ def topic_retention(topic: Topic | None) -> Retention:
 def look_ahead_seconds(horizon: float, retention: Retention, observed: float | None) -> float:
     """Time over which a topic's inflow and expiry are looked at.
 
-    A third of the horizon, so that it is level at its end, but at least half the retention: with less, weights that answer to what expires would answer
-    to their own echo. And no further ahead than was watched: with a rate of minutes and the expiry of a day a
-    cluster in its steady state would seem to empty itself.
+    A third of the horizon, so that it is level at its end, but at least half the retention: with less, weights
+    that answer to what expires would answer to their own echo. And no further ahead than was watched: with a
+    rate of minutes and the expiry of a day a cluster in its steady state would seem to empty itself.
     """
     seconds = horizon * LOOK_AHEAD
     if retention.age_ms is not None:
