@@ -112,7 +112,7 @@ def gather_cluster(context: Context, item: Object, key: Key, at: Moment) -> Plan
                 topics,
                 _admitted(views, cluster, views.datasets()),
                 context.installation,
-                elsewhere={one.metadata.uid for one in topics if views.manager(one, cluster) is not None},
+                elsewhere=views.managed_elsewhere(topics, cluster),
                 places=places.known,
             ),
             report=report,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar, cast
 
 from pydantic import ValidationError
@@ -73,6 +73,19 @@ class Views:
     def manager(self, topic: BalancedTopic, cluster: BalancedCluster) -> str | None:
         """The KafkaTopic of Strimzi that manages the topic, as `namespace/name`."""
         return find_manager(topic, cluster.spec.bootstrap_servers, self.store.all(strimzi.KIND))
+
+    def managed_elsewhere(self, topics: Iterable[BalancedTopic], cluster: BalancedCluster) -> frozenset[str]:
+        """UIDs of those topics that a KafkaTopic of Strimzi manages."""
+        named: dict[str, list[Object]] = {}
+        for item in self.store.all(strimzi.KIND):
+            named.setdefault(strimzi.topic_name(item), []).append(item)
+        servers = cluster.spec.bootstrap_servers
+        rivals = ((one, named.get(one.spec.topic_name)) for one in topics)
+        return frozenset(
+            one.metadata.uid
+            for one, items in rivals
+            if items and find_manager(one, servers, items) is not None
+        )
 
     def broker_pods(self, cluster: BalancedCluster) -> BrokerPodsFound | None:
         """The pods of the brokers, where the cluster says how to find them; None before they were looked for."""
