@@ -8,22 +8,29 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 from kafka import KafkaAdminClient
 from kafka.structs import TopicPartitionReplica
 
+from evenkeel import names
+from evenkeel.domain.exchange import DatasetReport, Desired, DesiredDataset, Owner, Report, SealReport
+from evenkeel.domain.revision import Location, ShardLocation
 from evenkeel.domain.snapshot import ClusterSnapshot, LogDir, Partition, Throttle
 from evenkeel.errors import EvenkeelError, RetryableError
+from evenkeel.format.manifest import encode_location
+from evenkeel.kafka.clients.append import Appender
+from evenkeel.kafka.manifests import ManifestWriter
 from evenkeel.keeper.assembly import assemble
 from evenkeel.keeper.collector import gather
 from evenkeel.keeper.faults import measurement_faults
 from evenkeel.keeper.growth import Growth
 from evenkeel.keeper.last_known import KEPT_INTERVALS, LastKnown
 from evenkeel.keeper.measurement import Measurement
+from evenkeel.keeper.revisions import Revisions
 from evenkeel.planning.space import build_space
 from evenkeel.reasons import Reason
-from integration.kafka.clients import create_topic, produce, unique
+from integration.kafka.clients import create_topic, produce, remake_topic, unique
 from integration.kafka.cluster import KafkaCluster
 from integration.kafka.disks import MIB, may_mount
 from integration.kafka.settings import BrokerSpec
@@ -176,6 +183,36 @@ def assert_unknown_later(known: LastKnown, late: Measurement) -> None:
     gone = known.complete(dataclasses.replace(late, taken_at_ms=later_ms), INTERVAL)
     assert isinstance(gone.dirs[1], EvenkeelError)
     assert "brokers[0].logDirs" in assemble(gone, Growth()).unknown
+
+
+def test_a_data_topic_that_loses_what_a_revision_needs_is_found(cluster: KafkaCluster) -> None:
+    dataset = DesiredDataset(unique("uid"), "ns/pictures", data_topic=unique("data"), follow=False)
+    data, manifest = str(dataset.data_topic), names.dataset_topic(dataset.uid, "manifest")
+    config, connection = cluster.client_config(), plain(cluster)
+    create_topic(config, data, [[3]], min_insync_replicas="1")
+    create_topic(config, manifest, [[3]], min_insync_replicas="1")
+    produce(config, data, [b"record"] * 10, partition=0)
+    topic_id = measure(cluster).topics[data].topic_id
+    location = Location("", "", data, topic_id, (ShardLocation(0, 0, (2, 9)),))
+    with Appender(connection) as appender:
+        digest = ManifestWriter(appender, manifest, "w").write(b"content", encode_location(location))
+    desired = Desired(Owner("i", "u", "n"), connection, datasets=(dataset,))
+    seal = SealReport(digest, 10, 1, 100, 0, 5)
+    report = Report("", datasets=(DatasetReport(dataset.uid, topics_ready=True, seal=seal),))
+    revisions = Revisions(time.monotonic)
+
+    def losses() -> list[str]:
+        return [fault.message for fault in revisions.check(desired, report, measure(cluster))]
+
+    assert losses() == []
+    admin = AdminClient(config)
+    for wanted, found in ((2, []), (3, ["begins at offset 3, the revision needs 2"])):
+        admin.delete_records([TopicPartition(data, 0, wanted)])[TopicPartition(data, 0)].result(15)
+        assert [told.split("partition 0 of topic ")[1].split(" ", 1)[1] for told in losses()] == [
+            f"{text} and on" for text in found
+        ]
+    remake_topic(config, data, [[3]], min_insync_replicas="1")
+    wait_until("a new topic id", lambda: any("was deleted and made again" in told for told in losses()))
 
 
 def test_a_failed_directory_is_told_and_never_empty(cluster: KafkaCluster) -> None:

@@ -72,6 +72,8 @@ class Admin:
 
     def close(self) -> None:
         """Close the connections; calls still under way end with an error."""
+        # Else each connection that is closed makes the client look for another broker, and open a new one.
+        self._client._manager.cluster.close()  # noqa: SLF001
         self._client.close()
 
     def describe_cluster(self) -> ClusterAnswer:
@@ -254,6 +256,7 @@ def _open(**settings: Any) -> Any:
         return KafkaAdminClient(**settings, kafka_client=build)
     except BaseException:
         for client in opened:
+            client.cluster.close()
             client.close()
             client._net.stop()  # noqa: SLF001 - its close leaves the thread running
         raise
