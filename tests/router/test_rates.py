@@ -57,7 +57,7 @@ def test_a_burst_fades() -> None:
     meter.add(0.0, 0)
     meter.add(1.0, 1000)
     meter.add(2.0, 1000)
-    assert meter.burst == pytest.approx(800)
+    assert meter.burst == pytest.approx(900)
 
 
 def test_a_clock_that_stands_still_changes_nothing() -> None:

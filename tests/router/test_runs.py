@@ -3,7 +3,9 @@ from __future__ import annotations
 from collections import Counter
 from itertools import pairwise
 
-from evenkeel.router.runs import LARGE_MESSAGE, RUN_BYTES, UNASSIGNED, TopicRun
+import pytest
+
+from evenkeel.router.runs import LARGE_MESSAGE, RUN_BYTES, UNASSIGNED, TopicRun, run_seconds
 
 
 def send(run: TopicRun, size: int) -> int:
@@ -90,3 +92,35 @@ def test_runs_grow_to_the_size_asked_for() -> None:
     run.follow([1, 1])
     sent = [send(run, 1024) for _ in range(4 * RUN_BYTES // 1024)]
     assert len(set(sent)) == 1
+
+
+@pytest.mark.parametrize(
+    ("linger", "round_trip", "seconds"),
+    [
+        (0.005, None, 0.05),
+        (0.005, 0.003, 0.05),
+        (0.005, 0.01, 0.0125),
+        (0.005, 5.0, 0.01),
+        (0.0, None, 0.05),
+        (0.05, 0.04, 0.5),
+        (5.0, None, 1.0),
+    ],
+)
+def test_runs_are_ten_batches_and_shorter_where_brokers_are_slow(
+    linger: float, round_trip: float | None, seconds: float
+) -> None:
+    assert run_seconds(linger, round_trip) == pytest.approx(seconds)
+
+
+def test_the_stride_follows_the_length_of_runs() -> None:
+    run = TopicRun(0.5)
+    run.run_bytes = 10_000
+    run.follow([1, 1])
+    for _ in range(100):
+        send(run, 1000)
+    assert run._stride == 10_000
+    run.adapt(1_000_000, 0.05, 0)
+    for _ in range(1000):
+        send(run, 1000)
+    run.adapt(1_000_000, 0.05, 0)
+    assert run._stride == pytest.approx(50_000, rel=0.1)

@@ -8,6 +8,7 @@ import pytest
 
 from evenkeel.errors import InputError
 from evenkeel.router.settings import (
+    batch_bytes,
     collect_statistics,
     heartbeat_config,
     linger_seconds,
@@ -60,6 +61,12 @@ def test_own_clients_take_security_and_nothing_of_the_users_records() -> None:
 )
 def test_linger(config: dict[str, object], seconds: float) -> None:
     assert linger_seconds(config) == seconds
+
+
+def test_batch() -> None:
+    assert batch_bytes({}) == 1_000_000
+    assert batch_bytes({"batch.size": "65536"}) == 65_536
+    assert batch_bytes({"batch.size": "many"}) == 1_000_000
 
 
 def collect(config: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:

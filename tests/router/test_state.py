@@ -99,9 +99,19 @@ def test_runs_fit_the_rate() -> None:
     one.adapt_runs(1.0, linger=0.005)
     assert one.runs["t"].run_bytes == 5_000_000
     one.adapt_runs(2.0, linger=0.005)
-    assert one.runs["t"].run_bytes == 4_000_000  # falls slowly: the next burst finds it
-    for second in range(3, 60):
+    assert one.runs["t"].run_bytes == 4_500_000  # falls slowly: the next burst finds it
+    for second in range(3, 90):
         one.adapt_runs(second, linger=0.005)
+    assert one.runs["t"].run_bytes == SHORTEST_RUN
+
+
+def test_a_full_queue_makes_long_runs() -> None:
+    one = state()
+    one.adapt_runs(0.0, linger=0.005)
+    one.runs["t"].full = True
+    one.adapt_runs(1.0, linger=0.005, batch=500_000)
+    assert one.runs["t"].run_bytes == 2_000_000
+    one.adapt_runs(2.0, linger=0.005, batch=500_000)
     assert one.runs["t"].run_bytes == SHORTEST_RUN
 
 

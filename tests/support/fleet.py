@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from evenkeel.router.rates import RateMeter
-from evenkeel.router.runs import RUN_SECONDS, TopicRun
+from evenkeel.router.runs import TopicRun, run_seconds
 
 TICK = 0.1
 """Seconds between two looks of a router's thread."""
-LINGER = 0.005
+STEP = 0.05
+LINGER, BATCH = 0.005, 1_000_000
 LIGHTEST, HEAVIEST = 0.1, 8.0
 """Bounds of a partition's weight, as multiples of the mean: design section 5.1."""
 
@@ -59,7 +60,7 @@ class SimulatedRouter:
         """What the router's thread does each second."""
         self._meter.add(self._clock.now, self.run.bytes)
         if self._meter.mean is not None:
-            self.run.adapt(self._meter.burst, LINGER)
+            self.run.adapt(self._meter.burst, run_seconds(LINGER), BATCH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,10 +114,10 @@ def _step(
 ) -> None:
     """A tick of all routers; which of them comes first is a matter of chance."""
     start = clock.now
-    for part in range(round(TICK / RUN_SECONDS)):
-        clock.now = start + part * RUN_SECONDS
+    for part in range(round(TICK / STEP)):
+        clock.now = start + part * STEP
         for one in fleet:
-            one.write(RUN_SECONDS, volume)
+            one.write(STEP, volume)
     source.shuffle(fleet)
     for one in fleet:
         one.run.expire(clock.now)

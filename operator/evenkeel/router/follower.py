@@ -18,7 +18,7 @@ from confluent_kafka import Producer as PlainProducer
 
 from evenkeel.domain import codec
 from evenkeel.names import HEARTBEATS_TOPIC, ROUTES_TOPIC
-from evenkeel.router.settings import heartbeat_config, linger_seconds, reader_config
+from evenkeel.router.settings import batch_bytes, heartbeat_config, linger_seconds, reader_config
 from evenkeel.router.state import RouterState
 
 LOOK_BACK_MS = 600_000
@@ -43,7 +43,7 @@ class Follower(threading.Thread):
         self._config = dict(config)
         self._ended = threading.Event()
         self._leaders: dict[str, tuple[bool, ...]] = {}
-        self._linger = linger_seconds(config)
+        self._linger, self._batch = linger_seconds(config), batch_bytes(config)
         self._heartbeats: PlainProducer | None = None
         self._due: dict[str, float] = {}
         self._credentials: tuple[str, str] | None = None
@@ -154,7 +154,7 @@ class Follower(threading.Thread):
         if consumer is not None and self._is_due("leaders", now, LEADERS_SECONDS):
             self._ask_leaders(consumer, self._state.routed_topics())
         if self._is_due("refresh", now, REFRESH_SECONDS):
-            self._state.adapt_runs(now, self._linger)
+            self._state.adapt_runs(now, self._linger, self._batch)
             self._state.take_statistics(now)
             fresh = True
         if fresh:

@@ -117,6 +117,7 @@ class Producer(confluent_kafka.Producer):
             else:
                 return
         run.sent -= size
+        run.full |= isinstance(error, BufferError)
         raise error
 
     def produce_batch(

@@ -8,7 +8,7 @@ WINDOW_SECONDS = 60.0
 """As long as the keeper's window over heartbeats, so that both mean the same by a rate."""
 IDLE_SECONDS = 10.0
 """After this long without a byte the mean starts anew: silence before is no part of the rate."""
-FADE = 0.8
+FADE = 0.9
 """By how much the rate that runs are fitted to falls per sample, so that bursts find their length again."""
 
 

@@ -142,3 +142,11 @@ def linger_seconds(config: Mapping[str, Any]) -> float:
         return float(value) / 1000
     except (TypeError, ValueError):
         return 0.005
+
+
+def batch_bytes(config: Mapping[str, Any]) -> int:
+    """Largest batch as configured."""
+    try:
+        return int(config.get("batch.size", 1_000_000))
+    except (TypeError, ValueError):
+        return 1_000_000

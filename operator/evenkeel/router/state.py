@@ -8,7 +8,7 @@ from evenkeel.domain.heartbeat import RouteMode, RouterHeartbeat, TopicHeartbeat
 from evenkeel.domain.table import RouteTable
 from evenkeel.router.fallback import budget_share, effective_weights, mixture
 from evenkeel.router.rates import RateMeter
-from evenkeel.router.runs import TopicRun
+from evenkeel.router.runs import TopicRun, run_seconds
 from evenkeel.router.settings import Settings
 from evenkeel.router.statistics import ClientStatistics
 from evenkeel.router.stats import RouterStats, TopicStats
@@ -118,13 +118,22 @@ class RouterState:
             share = followed.share = max(share, followed.share or 0.0)
         return share
 
-    def adapt_runs(self, now: float, linger: float) -> None:
+    def adapt_runs(self, now: float, linger: float, batch: int = 1_000_000) -> None:
         """Measure rates and fit the length of the runs to them; `now` in monotonic seconds."""
+        seconds = run_seconds(linger, self._round_trip(now))
         for topic, run in list(self.runs.items()):
             meter = self._rates.setdefault(topic, RateMeter())
             meter.add(now, run.bytes)
             if meter.mean is not None:
-                run.adapt(meter.burst, linger)
+                run.adapt(meter.burst, seconds, batch)
+
+    def _round_trip(self, now: float) -> float | None:
+        """Mean of the brokers' answers, seconds."""
+        brokers = self.statistics.brokers(now).values()
+        requests = sum(one.requests for one in brokers)
+        if not requests:
+            return None
+        return sum(one.round_trip_ms * one.requests for one in brokers) / requests / 1000
 
     def take_statistics(self, now: float) -> None:
         """Learn from the client's own statistics; `now` in monotonic seconds."""
