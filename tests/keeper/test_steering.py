@@ -7,7 +7,7 @@ import pytest
 from evenkeel import names
 from evenkeel.domain import codec
 from evenkeel.domain.connection import Connection
-from evenkeel.domain.exchange import Policy, TopicRouting
+from evenkeel.domain.exchange import Fault, Policy, TopicRouting
 from evenkeel.domain.heartbeat import BrokerHeartbeat, RouteMode, RouterHeartbeat, TopicHeartbeat
 from evenkeel.errors import RetryableError
 from evenkeel.kafka.clients.reader import LogRecord
@@ -16,6 +16,7 @@ from evenkeel.keeper.assembly import assemble
 from evenkeel.keeper.growth import Growth
 from evenkeel.keeper.heartbeat_log import HeartbeatLog
 from evenkeel.keeper.steering import RouterWatch, build_horizons
+from evenkeel.reasons import Reason
 from tests.support.measurements import MIB, build_measurement
 
 NOW = 1_800_000_000_000
@@ -94,20 +95,17 @@ def test_the_last_two_minutes_are_read_at_the_start(topic: type[FakeReader]) -> 
     assert steering.topics["t"].bytes_per_second == pytest.approx(35_000 / 100)
 
 
-def test_while_the_topic_cannot_be_read_nothing_is_known_and_the_same_is_said(
-    topic: type[FakeReader],
-) -> None:
+def test_while_the_topic_cannot_be_read_nothing_is_known_and_it_is_said(topic: type[FakeReader]) -> None:
     clock = Clock()
-    log = HeartbeatLog(clock.wall_ms, clock)
-    topic.problem = RetryableError("no answer")
-    for _ in range(2):
-        with pytest.raises(RetryableError, match="no answer"):
-            log.poll(HERE)
+    watch, there = RouterWatch(clock.wall_ms, clock), {names.HEARTBEATS_TOPIC}
+    topic.problem = RetryableError("no answer", reason=Reason.BROKERS_UNREACHABLE)
+    with pytest.raises(RetryableError, match="no answer"):
+        watch.poll(HERE, there)
+    assert watch.poll(HERE, there) == [Fault(Reason.BROKERS_UNREACHABLE, "no answer")]
     assert topic.opened == 1
-    assert log.steering() is None
     topic.problem, clock.seconds = None, 6.0
-    log.poll(HERE)
-    assert log.steering() is not None
+    assert watch.poll(HERE, there) == []
+    assert topic.opened == 2
 
 
 def test_another_cluster_begins_anew(topic: type[FakeReader]) -> None:

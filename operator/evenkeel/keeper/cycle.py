@@ -238,9 +238,9 @@ class Cycle:
         fresh |= self._journals.poll()
         return self._journals.faults()
 
-    def _read_heartbeats(self, desired: Desired) -> None:
+    def _read_heartbeats(self, desired: Desired) -> list[Fault]:
         assert self._measurement is not None
-        self._routers.poll(desired.connection, self._measurement.topics)
+        return self._routers.poll(desired.connection, self._measurement.topics)
 
     def _keep_claim(self, desired: Desired) -> list[Fault]:
         assert self._measurement is not None

@@ -36,27 +36,29 @@ class HeartbeatLog:
         self._reader: PartitionReader | None = None
         self._tail: Tail | None = None
         self._position = self._end = 0
-        self._problem: EvenkeelError | None = None
+        self.problem: EvenkeelError | None = None
+        """Why the topic cannot be read, until it can."""
         self._retry_at = 0.0
 
     def poll(self, connection: Connection) -> None:
         """Take what has come.
 
         Raises:
-            EvenkeelError: the topic cannot be read; tried again after a pause, in which the same is raised.
+            EvenkeelError: the topic cannot be read; tried again after a pause, in which `problem` tells it.
         """
         if connection != self._connection:
             self.close()
             self._connection, self._book = connection, HeartbeatBook()
         began = self._monotonic()
-        if self._problem is not None and began < self._retry_at:
-            raise self._problem
+        if self.problem is not None and began < self._retry_at:
+            return
         try:
             self._open(connection)
             self._take(began + BURST_SECONDS)
+            self.problem = None
         except EvenkeelError as error:
             self.close()
-            self._problem, self._retry_at = error, self._monotonic() + RETRY_SECONDS
+            self.problem, self._retry_at = error, self._monotonic() + RETRY_SECONDS
             raise
 
     def steering(self) -> Steering | None:
@@ -69,7 +71,7 @@ class HeartbeatLog:
         """Give the connection back; the next poll begins two minutes before then."""
         if self._reader is not None:
             self._reader.close()
-        self._reader = self._tail = self._problem = None
+        self._reader = self._tail = self.problem = None
 
     def _open(self, connection: Connection) -> None:
         if self._tail is not None:

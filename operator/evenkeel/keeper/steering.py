@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 
 from evenkeel import names
 from evenkeel.domain.connection import Connection
-from evenkeel.domain.exchange import Policy, TopicRouting
+from evenkeel.domain.exchange import Fault, Policy, TopicRouting
 from evenkeel.domain.table import RouteTable
 from evenkeel.keeper.growth import Growth
 from evenkeel.keeper.heartbeat_log import HeartbeatLog
@@ -27,14 +27,16 @@ class RouterWatch:
         self._book = InflowBook()
         self._steering: Steering | None = None
 
-    def poll(self, connection: Connection, existing: Collection[str]) -> None:
-        """Read what has come, once the topic exists.
+    def poll(self, connection: Connection, existing: Collection[str]) -> list[Fault]:
+        """Read what has come, once the topic exists. Returns why that fails while it is not tried again.
 
         Raises:
             EvenkeelError: it cannot be read.
         """
         if names.HEARTBEATS_TOPIC in existing:
             self._log.poll(connection)
+        problem = self._log.problem
+        return [Fault(problem.reason, problem.message)] if problem is not None else []
 
     def observe(
         self,
