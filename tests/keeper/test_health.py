@@ -95,3 +95,11 @@ def test_fills_regret_and_steered_share_have_no_label_but_the_topic() -> None:
     assert value("volume_full_days", broker="1", path="/data") == 12
     metrics.show(Report("v"))
     assert value("routes_regret_ratio", topic="t") is None
+
+
+def test_no_series_is_of_a_partition() -> None:
+    """A cluster may have 10,000: series grow with volumes and declared topics."""
+    metrics = Metrics()
+    metrics.show(REPORT)
+    labels = {name for family in metrics.registry.collect() for row in family.samples for name in row.labels}
+    assert labels <= {"broker", "path", "topic", "kind", "reason", "score"}
