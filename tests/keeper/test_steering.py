@@ -164,6 +164,18 @@ def test_the_ratio_is_what_routers_tell_or_at_most_what_the_topic_grew_by(topic:
     assert watch.rates(growth)["t"].ratio == 0.25
 
 
+def test_producers_of_an_ingest_are_never_few(topic: type[FakeReader]) -> None:
+    watch, growth = watched(topic, 0)
+    for at in range(45, 200, 15):
+        add(topic, "a", 0, at)
+        later = build_measurement(end=200 + at, taken_at_ms=NOW + at * 1000)
+        if growth.observe(later):
+            watch.observe(growth, {}, ["t"], Policy(), NOW + at * 1000)
+    assert watch.steered(["t"])["t"].few
+    watch.inflow(["t"], {"t": None})
+    assert not watch.steered(["t"])["t"].few
+
+
 def test_without_the_topic_nothing_is_read(topic: type[FakeReader]) -> None:
     watch = RouterWatch(Clock().wall_ms, Clock())
     watch.poll(HERE, {"t"})

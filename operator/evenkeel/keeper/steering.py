@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 
 from evenkeel import names
 from evenkeel.domain.connection import Connection
@@ -26,6 +27,7 @@ class RouterWatch:
         self._log = HeartbeatLog(wall_ms, monotonic)
         self._book = InflowBook()
         self._steering: Steering | None = None
+        self._ingests: frozenset[str] = frozenset()
 
     def poll(self, connection: Connection, existing: Collection[str]) -> list[Fault]:
         """Read what has come, once the topic exists. Returns why that fails while it is not tried again.
@@ -53,6 +55,7 @@ class RouterWatch:
 
     def inflow(self, routed: Collection[str], ingests: Mapping[str, int | None]) -> Inflow:
         """What a snapshot needs."""
+        self._ingests = frozenset(ingests)
         return Inflow(
             routed=frozenset(routed),
             ingests=ingests,
@@ -62,8 +65,11 @@ class RouterWatch:
         )
 
     def steered(self, topics: Collection[str]) -> dict[str, SteeredTopic]:
-        """Steered shares of topics, for plan and report."""
-        return {topic: self._book.topic(topic) for topic in topics}
+        """Steered shares of topics, for plan and report; producers of an ingest are ours and never few."""
+        found = {topic: self._book.topic(topic) for topic in topics}
+        for topic in self._ingests & found.keys():
+            found[topic] = replace(found[topic], few=False, settled=True)
+        return found
 
     def rates(self, growth: Growth) -> dict[str, TableRate]:
         """What tables tell routers of all of them together; topics without a live router are left out."""
