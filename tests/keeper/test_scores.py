@@ -13,6 +13,7 @@ import pytest
 
 from evenkeel.domain.exchange import Score, ScoreReport, TopicRouting
 from evenkeel.domain.snapshot import ClusterSnapshot
+from evenkeel.keeper import score_process
 from evenkeel.keeper import scores as module
 from evenkeel.keeper.score_process import Limits
 from evenkeel.keeper.scores import Evaluation, Scores
@@ -67,7 +68,7 @@ def peep(snapshot, topic, parameters):
     raise ValueError(",".join(sorted(os.environ)))
 
 def long(snapshot, topic, parameters):
-    return Costs(leader={b.id: 1.0 for b in snapshot.brokers} | {i: 0.5 for i in range(900_000)})
+    return Costs(leader={b.id: 1.0 for b in snapshot.brokers} | {i: 0.5 for i in range(1_000)})
 """
 NAMES = ("lead", "fail", "hang", "nan", "missing", "nothing", "refuse", "die", "eat", "chat", "peep", "long")
 
@@ -108,6 +109,23 @@ def hasty(packages: Path) -> Iterator[Scores]:
     found = Scores(Limits(call_seconds=0.3))
     yield found
     found.close()
+
+
+def evaluate_without_waiting(
+    scores: Scores, wanted: Mapping[str, TopicRouting], waits: list[float]
+) -> Evaluation:
+    """Evaluate, and note every wait for an outcome."""
+
+    def look() -> float:
+        waits.append(time.monotonic())
+        return waits[-1]
+
+    scores._monotonic = look
+    try:
+        return scores.evaluate(three(), wanted)
+    finally:
+        scores._monotonic = time.monotonic
+        del waits[:1]  # the deadline itself
 
 
 def settle(scores: Scores, wanted: Mapping[str, TopicRouting], reason: Reason) -> Evaluation:
@@ -151,6 +169,8 @@ def test_its_process_is_started_once_and_used_again(scores: Scores) -> None:
     scores.evaluate(three(), {"t": routing("Lead")})
     assert scores.pids() == first
     assert first["Lead"] != os.getpid()
+    # The kernel ends it before the keeper where memory runs out.
+    assert Path(f"/proc/{first['Lead']}/oom_score_adj").read_text() == "1000\n"
 
 
 def test_a_score_that_nobody_wants_any_more_is_ended(scores: Scores) -> None:
@@ -218,7 +238,8 @@ def test_what_a_score_prints_meets_nobody(scores: Scores) -> None:
     assert scores.evaluate(three(), {"t": routing("Chat")}).costs == {"t": {0: 0, 1: 1, 2: 2}}
 
 
-def test_an_endless_reply_is_refused(scores: Scores) -> None:
+def test_an_endless_reply_is_refused(scores: Scores, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(score_process, "LONGEST", 1_000)
     report = scores.evaluate(three(), {"t": routing("Long")}).reports["t"][0]
     assert report.reason is Reason.SCORE_INVALID
     assert "longer than" in report.message
@@ -238,9 +259,9 @@ def test_a_late_score_is_killed_and_not_waited_for_again(hasty: Scores, tmp_path
     late = hasty.evaluate(three(), wanted)
     assert late.reports["t"][0].reason is Reason.SCORE_TIMED_OUT
     assert time.monotonic() - began < 5
-    began = time.monotonic()
-    again = hasty.evaluate(three(), wanted)
-    assert time.monotonic() - began < 0.25
+    waits: list[float] = []
+    again = evaluate_without_waiting(hasty, wanted, waits)
+    assert waits == []
     assert again == late  # the report does not flicker
     release.touch()
     assert settle(hasty, wanted, Reason.ROUTED).costs == {"t": {0: 0, 1: 1, 2: 2}}
@@ -250,9 +271,7 @@ def test_a_hanging_process_is_gone_after_its_time(hasty: Scores, tmp_path: Path)
     wanted = {"t": routing("Hang", until=str(tmp_path / "never"))}
     hasty.evaluate(three(), wanted)
     pid = wait_until("a process", lambda: hasty.pids().get("Hang"), seconds=30)
-    wait_until("its end", lambda: hasty.pids().get("Hang") != pid, seconds=30)
-    with pytest.raises(ProcessLookupError):
-        os.kill(pid, 0)
+    wait_until("its end", lambda: not Path(f"/proc/{pid}").exists(), seconds=30)
 
 
 def test_closing_does_not_wait_for_a_hanging_score(packages: Path, tmp_path: Path) -> None:
@@ -265,12 +284,12 @@ def test_closing_does_not_wait_for_a_hanging_score(packages: Path, tmp_path: Pat
 
 
 def test_several_late_scores_are_waited_for_together(packages: Path, tmp_path: Path) -> None:
-    found = Scores(Limits(call_seconds=1.0))
+    found = Scores(Limits(call_seconds=2.0))
     never = str(tmp_path / "never")
     install(packages, "more", "from own_scores import hang", {f"Hang{i}": "hang" for i in range(4)})
     began = time.monotonic()
     found.evaluate(three(), {"t": routing(*(f"Hang{i}" for i in range(4)), until=never)})
-    assert time.monotonic() - began < 2.5
+    assert time.monotonic() - began < 7
     found.close()
 
 

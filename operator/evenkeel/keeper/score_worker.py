@@ -9,11 +9,13 @@ its time, even where the keeper is gone. What the score prints goes nowhere.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import signal
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import BinaryIO
 
 from evenkeel.domain import codec
@@ -65,6 +67,9 @@ def _limit(memory: int) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     os.nice(NICENESS)
+    # Where the pod's memory runs out, the kernel should end this process and not the keeper.
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
 
 
 def answer_request(score: ScoreFunction, request: ScoreRequest) -> ScoreReply:
