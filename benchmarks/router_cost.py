@@ -74,7 +74,8 @@ CALLS: dict[str, tuple[str, Call]] = {
 def measure_calls(rounds: int) -> list[Row]:
     """A row per size, round and way to call, in CPU nanoseconds of one call."""
     mock = confluent_kafka.Producer({"test.mock.num.brokers": 1, "bootstrap.servers": "mock", "log_level": 0})
-    mock.produce("t", b"x")
+    for topic in ("t", ROUTES_TOPIC, HEARTBEATS_TOPIC):
+        mock.produce(topic, b"x")
     mock.flush(10)
     port = next(one.port for one in mock.list_topics(timeout=10).brokers.values() if one.port > 0)
     rows = []

@@ -117,9 +117,9 @@ HEAVY = ("scipy", "numpy", "pydantic", "pyarrow", "kopf", "kubernetes", "aiohttp
 REPORT = "import sys, evenkeel.router; print(sorted({m.split('.')[0] for m in sys.modules}))"
 CLOCK = """
 import time
-start = time.perf_counter()
+start = time.process_time()
 import evenkeel.router
-print(time.perf_counter() - start)
+print(time.process_time() - start)
 """
 
 

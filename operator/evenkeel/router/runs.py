@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from evenkeel.router.schedule import Schedule
 
-RUN_BYTES = 512 * 1024
+RUN_BYTES = 1024 * 1024
 """Length of a run while nothing is known of the rate."""
 SHORTEST_RUN = 16 * 1024
 """A run of small messages is never cut shorter: a burst after silence would spread over all partitions."""
