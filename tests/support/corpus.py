@@ -74,7 +74,7 @@ LARGE = [(20, 1000), (24, 1200), (30, 2000), (40, 4000), (50, 10_000)]
 
 def recipes(count: int = 210, large: int = 10) -> tuple[Recipe, ...]:
     """`count` recipes, of which `large` have 1,000 to 10,000 partitions. Every kind meets every other."""
-    made = [_recipe(i, SIZES[i % len(SIZES)], tables=16) for i in range(count - large)]
+    made = [_recipe(i, SIZES[i % len(SIZES)], tables=12) for i in range(count - large)]
     return (*made, *(_recipe(9000 + i, LARGE[i % len(LARGE)], tables=4) for i in range(large)))
 
 

@@ -17,9 +17,10 @@ from evenkeel.domain import codec
 from evenkeel.domain.exchange import Policy, TopicRouting
 from evenkeel.domain.snapshot import Broker, ClusterSnapshot, Incoming, LogDir, Partition
 from evenkeel.domain.table import RouteTable
+from evenkeel.keeper.routes import Published, choose_tables
 from evenkeel.planning.retention import Retention, look_ahead_seconds
 from evenkeel.planning.routing import RoutesPlan, plan_routes
-from evenkeel.planning.tables import build_table, should_publish
+from evenkeel.planning.tables import TableRate
 from evenkeel.router.settings import Settings
 from evenkeel.router.state import RouterState
 from tests.support.corpus import MESSAGE, TABLE_SECONDS, Case, Flow
@@ -262,12 +263,10 @@ class Steering:
         self.plans: list[RoutesPlan] = []
         self.plan_seconds: list[float] = []
         """CPU time of each."""
-        self.tables: dict[str, RouteTable] = {}
         self._producers = producers
         self._policy = policy
         self._led = leaders(cluster)
-        self._epoch = 0
-        self._pending: list[RouteTable] = []
+        self._published = Published()
 
     def plan(self) -> RoutesPlan:
         """Measure and plan now."""
@@ -279,15 +278,14 @@ class Steering:
         return found
 
     def publish(self, found: RoutesPlan) -> None:
-        """Give producers what is new in a plan."""
-        for topic, routes in found.topics.items():
-            if not routes.active:
-                continue
-            self._epoch += 1
-            table = build_table(found, topic, 1, self._epoch, found.taken_at_ms)
-            if should_publish(self.tables.get(topic), table):
-                self.tables[topic] = table
-                self._producers.take(table, int(self.cluster.now * 1000), self._led)
+        """Give producers what the keeper would publish of a plan."""
+        rates = {
+            topic: TableRate(flow.steered / self.cluster.seconds)
+            for topic, flow in self.cluster.flows.items()
+        }
+        for table in choose_tables(found, self._published, 1, {}, rates):
+            self._published.note(table)
+            self._producers.take(table, int(self.cluster.now * 1000), self._led)
 
     def write(self, seconds: float) -> None:
         """Producers write what is theirs in this time, spread as the newest tables say."""

@@ -32,6 +32,8 @@ TOLERANCE = 1e-5
 HALVINGS = 14
 ROUNDING = 1e-11
 """Of a sum of shares; costs of a thousand leave no more digits."""
+DENSE = 100_000
+"""Entries up to which rows are multiplied as they are: sparse ones cost more than they save."""
 REACH = 12.0
 """Longest step in costs: a weight changes by exp(12) at most."""
 
@@ -117,6 +119,8 @@ class Ascent:
         self._stack = stack
         self._ceiling = ceiling
         self._volumes = len(stack.part)
+        small = stack.rows.shape[0] * stack.rows.shape[1] <= DENSE
+        self._dense = stack.rows.toarray() if small else None
 
     def climb(self, prices: Floats) -> Point:
         """From these prices to the best ones, or as near as the steps allow."""
@@ -163,8 +167,13 @@ class Ascent:
         pull = stack.weight * beta
         live = point.free * point.shares
         some = np.flatnonzero(live)
-        rows = stack.rows[open_][:, some]
-        curve = (rows @ sparse.diags(live[some] * pull[stack.topic[some]]) @ rows.T).toarray()
+        heavy = live[some] * pull[stack.topic[some]]
+        if self._dense is not None:
+            rows = self._dense[np.ix_(open_, some)]
+            curve = (rows * heavy) @ rows.T
+        else:
+            rows = stack.rows[open_][:, some]
+            curve = (rows @ sparse.diags(heavy) @ rows.T).toarray()
         sums = stack.total(live)
         for t in np.flatnonzero(sums > 0).tolist():
             mean = rows @ np.where(stack.topic[some] == t, live[some], 0.0)

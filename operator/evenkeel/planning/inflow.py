@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -17,6 +18,9 @@ FLOOR_FACTOR = 3.0
 CALM_FILL = 0.003
 """Differences of fill above this are no noise (disks of a level cluster: 0.2 %), and the floor grows no more:
 an imbalance of a tenth of the disks would be healed by what is written in 0.3 C, instead of by what there is."""
+CALM_SHARE, CALM_WIDTH = 0.05, 0.006
+"""Where the fullest volume is no further from the mean than noise brings it, W is this share of C: nothing is to
+be won, and weights stay nearly even. It falls off as a bell of this width."""
 LEAST_SHARE = 1e-5
 """Least W as a share of all capacity; below it the program would only amplify rounding."""
 
@@ -130,8 +134,9 @@ def apply_floor(
     The floor holds for unplanned inflow together and is shared in proportion to what each topic expects.
     """
     whole = float(capacity.sum())
-    gap = min(CALM_FILL, float(np.max(base / capacity) - base.sum() / whole))
-    floor = FLOOR_FACTOR * gap * whole
+    gap = float(np.max(base / capacity) - base.sum() / whole)
+    calm = CALM_SHARE * math.exp(-((gap / CALM_WIDTH) ** 2))
+    floor = (FLOOR_FACTOR * min(CALM_FILL, gap) + calm) * whole
     unplanned = [topic for topic in topics if not inflow[topic].planned]
     expected = sum(inflow[topic].steerable for topic in unplanned)
     result = {}
