@@ -184,4 +184,15 @@ def test_a_topic_that_is_asked_for_later_waits_for_its_second_text() -> None:
 
 
 def test_a_client_that_knows_nothing_yet_has_no_readings() -> None:
-    assert read_statistics('{ "brokers":{ }, "topics":{ } }', ("t",)) == Reading()
+    assert read_statistics('{ "brokers":{ }, "topics":{ } }', ("t",)) == Reading(asked=frozenset({"t"}))
+
+
+def test_a_topic_that_is_new_to_the_client_counts_from_its_first_text() -> None:
+    statistics = ClientStatistics()
+    statistics.offer(
+        '{ "brokers":{ "b/1": { "nodeid":1, "rtt": { "sum":0, "cnt":0 }, "req": { "Produce": 0 } } } }'
+    )
+    statistics.sample(0.0, ("t",))
+    statistics.offer(build_text(2, requests=1, wire=500, sent=1000))
+    statistics.sample(10.0, ("t",))
+    assert statistics.ratio("t") == 0.5

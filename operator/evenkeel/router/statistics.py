@@ -67,6 +67,9 @@ class Reading:
 
     brokers: Mapping[int, BrokerReading] = field(default_factory=dict)
     topics: Mapping[str, TopicReading] = field(default_factory=dict)
+    """Of those asked for, the ones that the client knew."""
+    asked: frozenset[str] | None = None
+    """None: before anything was sent, when all sums were nothing."""
 
 
 def read_statistics(text: str, topics: Iterable[str]) -> Reading:
@@ -85,6 +88,7 @@ def read_statistics(text: str, topics: Iterable[str]) -> Reading:
             for (name, start), end in zip(starts, ends[1:], strict=True)
             if name in wanted
         },
+        asked=frozenset(wanted),
     )
 
 
@@ -163,7 +167,7 @@ def _add_growth(grown: dict[str, list[int]], before: Reading, after: Reading) ->
     """Bytes of an interval, and by how much what was sent grew in it."""
     for name, topic in after.topics.items():
         earlier = before.topics.get(name)
-        if earlier is None and before.brokers:
+        if before.asked is not None and name not in before.asked:
             continue  # not asked for then
         one = grown.setdefault(name, [0, 0])
         one[0] += topic.wire_bytes
