@@ -188,6 +188,33 @@ def test_heartbeats_report_bytes(kafka: KafkaCluster, keeper: Keeper, topic: str
     assert producer.router_stats().heartbeats_failed == 0
 
 
+def test_heartbeats_report_the_wire_and_round_trips(kafka: KafkaCluster, keeper: Keeper, topic: str) -> None:
+    config = {
+        **kafka.client_config(),
+        "acks": "all",
+        "compression.type": "lz4",
+        "statistics.interval.ms": 500,
+        "evenkeel.topics": topic,
+        "evenkeel.heartbeat.ms": 200,
+    }
+    with Producer(config) as producer:
+        followed(producer, keeper.publish(topic, UNEVEN))
+        deliver(producer, topic, 2000, KIB)
+
+        def told() -> bool:
+            producer.poll(0.1)
+            beat = producer._state.heartbeat(time.monotonic())
+            return beat.topics[topic].wire_bytes is not None and bool(beat.brokers)
+
+        wait_until("statistics are read", told, seconds=30)
+        beat = producer._state.heartbeat(time.monotonic())
+    wire = beat.topics[topic].wire_bytes
+    assert wire is not None
+    assert 0 < wire < beat.topics[topic].bytes / 5  # all x
+    assert set(beat.brokers) <= {1, 2, 3}
+    assert all(0 < one.round_trip_ms < 10_000 for one in beat.brokers.values())
+
+
 def test_transactions_hold_the_users_records_and_nothing_of_ours(
     kafka: KafkaCluster, keeper: Keeper, topic: str
 ) -> None:
