@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -99,7 +100,8 @@ def test_the_floor_holds_for_unplanned_topics_together() -> None:
     inflow = gather_inflow(one, {"t": HOUR})
     capacity = np.array([1000.0, 1000.0])
     noisy = np.array([402.0, 400.0])
-    assert apply_floor(inflow, ("t",), noisy, capacity) == {"t": pytest.approx(3 * 0.001 * 2000)}
+    floor = 3 * 0.001 + 0.05 * math.exp(-((0.001 / 0.006) ** 2))
+    assert apply_floor(inflow, ("t",), noisy, capacity) == {"t": pytest.approx(floor * 2000)}
 
 
 def test_the_floor_is_for_noise_and_does_not_grow_with_an_imbalance() -> None:

@@ -93,7 +93,7 @@ def _recipe(i: int, size: tuple[int, int], *, tables: int) -> Recipe:
         racks=racks if brokers % max(1, racks) == 0 else 1,
         dirs=1 if shared else int(random.choice([1, 1, 1, 2, 3])),
         shared=shared,
-        unequal=bool(random.random() < 0.4),
+        unequal=bool(random.random() < 0.4) and not shared,  # a shared volume has one size
         sizes=str(random.choice(["lognormal", "zipf"])),
         leaderless=float(random.choice([0.0, 0.0, 0.0, 0.1, 0.2])),
         topics=topics,

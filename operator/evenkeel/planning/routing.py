@@ -147,11 +147,13 @@ def _plan(request: _Request, routed: Mapping[str, TopicRouting]) -> dict[str, To
     raised = apply_floor(inflow, names, base, space.capacity)
     late = [topic for topic in names if raised[topic] > expected[topic]]
     if not late or len(late) == len(names):
-        return _plan_together(request, routed, base, raised, late)[0]
-    first, load = _plan_together(request, routed, base, expected, late)
+        sure = sum(expected.values()) / sum(raised.values())
+        return _plan_together(request, routed, base, raised, late, sure)[0]
+    first, load = _plan_together(request, routed, base, expected, late, 1.0)
     first = {topic: routes for topic, routes in first.items() if topic not in late}
     rest = {topic: routed[topic] for topic in late}
-    return first | _plan_together(request, rest, load, raised, late)[0]
+    sure = sum(expected[topic] for topic in late) / sum(raised[topic] for topic in late)
+    return first | _plan_together(request, rest, load, raised, late, sure)[0]
 
 
 def _plan_together(
@@ -160,8 +162,12 @@ def _plan_together(
     base: Floats,
     steerable: Mapping[str, float],
     late: Collection[str],
+    sure: float,
 ) -> tuple[dict[str, TopicRoutes], Floats]:
-    """One program for all of `routed` -> their routes, and the volumes' bytes with those not in `late`."""
+    """One program for all of `routed` -> their routes, and the volumes' bytes with those not in `late`.
+
+    `sure`: part of the steerable bytes that is expected; the rest is the floor's.
+    """
     stops = {topic: stopped(request.space, request.partitions[topic], request.policy) for topic in routed}
     columns = tuple(
         build_columns(
@@ -179,7 +185,7 @@ def _plan_together(
     )
     program = Program(capacity=request.space.capacity, base=base, columns=columns)
     uniform = _uniform_fill(program, request.space, request.partitions)
-    shares, found = _solve(program, request.policy.slack_percent / 100, uniform)
+    shares, found = _solve(program, request.policy.slack_percent / 100, uniform, sure)
     routes, load = {}, base.copy()
     for topic, share in zip(columns, shares, strict=True):
         made = _routes(topic, share, found, stops[topic.topic], program, routed[topic.topic])
@@ -189,11 +195,11 @@ def _plan_together(
     return routes, load
 
 
-def _solve(program: Program, slack: float, uniform: float) -> tuple[list[Floats], _Fills]:
+def _solve(program: Program, slack: float, uniform: float, sure: float) -> tuple[list[Floats], _Fills]:
     """Shares of each topic, and what they lead to."""
     optimal, vertex = solve_optimum(program)
     uncapped, _ = solve_optimum(program, capped=False)
-    ceiling = optimal + _slack(program, slack, uniform - optimal)
+    ceiling = optimal + _slack(program, slack, sure * (uniform - optimal))
     shares = blend(program, solve_weights(program, ceiling), vertex, ceiling)
     return shares, _Fills(float(program.fills(shares).max()), optimal, uncapped, uniform)
 
@@ -201,7 +207,7 @@ def _solve(program: Program, slack: float, uniform: float) -> tuple[list[Floats]
 def _slack(program: Program, slack: float, gap: float) -> float:
     """How far above the optimum the fullest volume may end for smoother weights.
 
-    A little of what there is to win, and never more than the policy allows. Not 0: prices have no bound where
+    A little of what there is to win (`gap`: by the bytes that are expected), and never more than the policy allows. Not 0: prices have no bound where
     T is the optimum itself. Where a score gives costs it has all that the policy allows: else fill alone would
     decide.
     """
