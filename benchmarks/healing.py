@@ -19,11 +19,19 @@ from typing import Any
 import numpy as np
 
 from benchmarks.harness import progress, results
-from benchmarks.harness.arms import ARMS, Arm, choose_arms, prepare_arms, split_job, stop_writers, writing
+from benchmarks.harness.arms import (
+    ARMS,
+    Arm,
+    choose_arms,
+    plan_runs,
+    prepare_arms,
+    split_job,
+    stop_writers,
+    writing,
+)
 from benchmarks.harness.job import WriteJob
 from benchmarks.harness.layouts import HEALING, Layout
 from benchmarks.harness.optimum import build_problem, deviation, least_bytes
-from benchmarks.harness.order import interleave
 from benchmarks.harness.stage import DiskFill, Sample, Stage, sampled
 from benchmarks.harness.steering import INTERVAL_SECONDS, Steering, steering
 from benchmarks.healing_report import build_bars, draw, print_tables
@@ -43,6 +51,7 @@ class Options:
     arms: tuple[Arm, ...]
     layouts: tuple[Layout, ...]
     repeats: int
+    baseline_repeats: int
     mib_per_second: float
     writers: int
     lanes: int
@@ -50,11 +59,16 @@ class Options:
     horizon_seconds: int
     record_bytes: int
 
+    def runs(self) -> list[tuple[int, Arm]]:
+        """Of one layout, in order."""
+        return plan_runs(self.arms, self.repeats, self.baseline_repeats, self.seed)
+
     def parameters(self) -> dict[str, Any]:
         """For the result."""
         return {
             "arms": [arm.name for arm in self.arms],
             "repeats": self.repeats,
+            "baselineRepeats": self.baseline_repeats,
             "mibPerSecond": self.mib_per_second,
             "writers": self.writers,
             "layoutsAtOnce": self.lanes,
@@ -73,7 +87,7 @@ def run_layout(layout: Layout, options: Options, teller: progress.Teller) -> lis
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="evenkeel-bench-")))
         stage = stack.enter_context(Stage.open(layout))
         steer = stack.enter_context(steering(stage, folder / "keeper"))
-        for repeat, arm in interleave(options.arms, options.repeats, options.seed):
+        for repeat, arm in options.runs():
             progress.check_stop()
             row = run_arm(stage, steer, arm, repeat, options, folder)
             end = f"{row['healedBytes'] / MIB:.0f} MiB" if row["healedBytes"] is not None else "not healed"
@@ -168,6 +182,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--layouts", nargs="*", default=[], help=f"of {names}; all")
     parser.add_argument("--arms", nargs="*", default=list(DEFAULT_ARMS), help=f"of {arms}")
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--baseline-repeats", type=int, help="of the arms that are not ours; as --repeats")
     parser.add_argument("--rate", type=float, default=3.0, help="MiB/s of all producers together")
     parser.add_argument("--writers", type=int, default=2, help="producer processes of each run")
     parser.add_argument("--at-once", type=int, default=1, help="layouts side by side, each its own cluster")
@@ -192,6 +207,7 @@ def read_options(parsed: argparse.Namespace) -> Options:
         arms=choose_arms(parsed.arms),
         layouts=tuple(known[name] for name in parsed.layouts or known),
         repeats=parsed.repeats,
+        baseline_repeats=parsed.repeats if parsed.baseline_repeats is None else parsed.baseline_repeats,
         mib_per_second=parsed.rate,
         writers=parsed.writers,
         lanes=parsed.at_once,
@@ -208,7 +224,7 @@ def main(arguments: Sequence[str]) -> int:
     path = parsed.out / "healing.json"
     if not parsed.only_plot:
         prepare_arms(options.arms)
-        total = len(options.layouts) * len(options.arms) * options.repeats
+        total = len(options.layouts) * len(options.runs())
         longest = max(layout.write_bytes for layout in options.layouts) / MIB / options.mib_per_second
         teller = progress.Teller(total, longest, options.lanes)
         rows: list[dict[str, Any]] = []

@@ -16,11 +16,19 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.harness import progress, results
-from benchmarks.harness.arms import ARMS, Arm, choose_arms, gather_written, prepare_arms, split_job, writing
+from benchmarks.harness.arms import (
+    ARMS,
+    Arm,
+    choose_arms,
+    gather_written,
+    plan_runs,
+    prepare_arms,
+    split_job,
+    writing,
+)
 from benchmarks.harness.job import WriteJob
 from benchmarks.harness.layouts import SPACE, Layout
 from benchmarks.harness.optimum import build_problem, least_fill, uniform_fill
-from benchmarks.harness.order import interleave
 from benchmarks.harness.stage import Stage
 from benchmarks.harness.statistics import recovered, spread
 from benchmarks.harness.steering import INTERVAL_SECONDS, Steering, steering
@@ -39,6 +47,7 @@ class Options:
     arms: tuple[Arm, ...]
     layouts: tuple[Layout, ...]
     repeats: int
+    baseline_repeats: int
     seconds: float
     writers: int
     lanes: int
@@ -47,11 +56,16 @@ class Options:
     """True: routers' topics are known by their rate, not by a plan as of an ingest."""
     record_bytes: int
 
+    def runs(self) -> list[tuple[int, Arm]]:
+        """Of one layout, in order."""
+        return plan_runs(self.arms, self.repeats, self.baseline_repeats, self.seed)
+
     def parameters(self) -> dict[str, Any]:
         """For the result."""
         return {
             "arms": [arm.name for arm in self.arms],
             "repeats": self.repeats,
+            "baselineRepeats": self.baseline_repeats,
             "writeSeconds": self.seconds,
             "writers": self.writers,
             "layoutsAtOnce": self.lanes,
@@ -69,7 +83,7 @@ def run_layout(layout: Layout, options: Options, teller: progress.Teller) -> lis
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="evenkeel-bench-")))
         stage = stack.enter_context(Stage.open(layout))
         steer = stack.enter_context(steering(stage, folder / "keeper"))
-        for repeat, arm in interleave(options.arms, options.repeats, options.seed):
+        for repeat, arm in options.runs():
             progress.check_stop()
             row = run_arm(stage, steer, arm, repeat, options, folder)
             teller.tell(
@@ -146,6 +160,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--layouts", nargs="*", default=[], help=f"of {names}; all")
     parser.add_argument("--arms", nargs="*", default=[], help=f"of {arms}; all")
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--baseline-repeats", type=int, help="of the arms that are not ours; as --repeats")
     parser.add_argument("--seconds", type=float, default=20.0, help="of writing in each run")
     parser.add_argument("--writers", type=int, default=2, help="producer processes of each run")
     parser.add_argument("--at-once", type=int, default=1, help="layouts side by side, each its own cluster")
@@ -172,6 +187,7 @@ def read_options(parsed: argparse.Namespace) -> Options:
         arms=choose_arms(parsed.arms),
         layouts=tuple(known[name] for name in parsed.layouts or known),
         repeats=parsed.repeats,
+        baseline_repeats=parsed.repeats if parsed.baseline_repeats is None else parsed.baseline_repeats,
         seconds=parsed.seconds,
         writers=parsed.writers,
         lanes=parsed.at_once,
@@ -192,7 +208,7 @@ def main(arguments: Sequence[str]) -> int:
     again = {layout.name for layout in options.layouts}
     rows = [row for row in last.get("rows", ()) if parsed.append and row["layout"] not in again]
     prepare_arms(options.arms)
-    total = len(options.layouts) * len(options.arms) * options.repeats
+    total = len(options.layouts) * len(options.runs())
     teller = progress.Teller(total, options.seconds + RESET_SECONDS, options.lanes)
     with progress.ended_by_signals():
         overflow = last.get("overflow") if parsed.append else None

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchmarks.harness.job import WriteJob, Written
+from benchmarks.harness.order import interleave
 from benchmarks.harness.progress import check_stop
 from integration.processes import Process, wait_until
 from scripts.provision import cache, jars, partitioner, steps
@@ -51,6 +52,12 @@ def choose_arms(names: Sequence[str]) -> tuple[Arm, ...]:
     if unknown := set(names) - known.keys():
         raise SystemExit(f"--arms: {sorted(unknown)} unknown; known are {', '.join(known)}")
     return tuple(arm for name, arm in known.items() if not names or name in names)
+
+
+def plan_runs(arms: Sequence[Arm], repeats: int, baseline_repeats: int, seed: int) -> list[tuple[int, Arm]]:
+    """(repeat, arm) interleaved; arms without tables only in the first `baseline_repeats` rounds."""
+    order = interleave(arms, repeats, seed)
+    return [(repeat, arm) for repeat, arm in order if arm.routed or repeat < baseline_repeats]
 
 
 def prepare_arms(arms: Sequence[Arm]) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from benchmarks import healing_report, space_report
-from benchmarks.harness.arms import ARMS, choose_arms, split_job
+from benchmarks.harness.arms import ARMS, choose_arms, plan_runs, split_job
 from benchmarks.harness.job import WriteJob
 from benchmarks.harness.plots import COLOURS
 from benchmarks.harness.results import build_result
@@ -118,6 +118,14 @@ def test_every_arm_has_a_colour_and_jobs_share_the_bytes() -> None:
     assert set(COLOURS) == {arm.name for arm in ARMS}
     jobs = split_job(WriteJob("h:1", "t", "evenkeel", 100, 1.0), 4)
     assert [(job.bytes_total, job.writer, job.writers) for job in jobs] == [(25, n, 4) for n in range(4)]
+
+
+def test_baselines_may_run_less_often() -> None:
+    runs = plan_runs(ARMS, 3, 1, seed=1)
+    counts = {arm.name: sum(found is arm for _, found in runs) for arm in ARMS}
+    assert {counts.pop(name) for name in ("evenkeel", "evenkeel-java")} == {3}
+    assert set(counts.values()) == {1}
+    assert [repeat for repeat, _ in runs] == sorted(repeat for repeat, _ in runs)
 
 
 def test_an_unknown_arm_is_refused() -> None:
