@@ -324,3 +324,26 @@ def test_caps_that_cost_something_are_named() -> None:
     assert "leader share of broker 3" in routes.binding_caps
     assert "leader share of broker 3" in routes.message
     assert route(level_cluster()).binding_caps == ()
+
+
+def test_too_little_inflow_is_said_with_what_would_do() -> None:
+    disks = [broker(i, 100 * GIB, size * GIB) for i, size in enumerate((60, 20, 20, 20))]
+    routes = route(cluster(disks, partitions_of("t", RING), [Incoming("t", planned_bytes=10 * GIB)]))
+    # 20 GiB of copies leave the mean at 35 % and the fullest at 60 %: 0.25 x 400 GiB / 2 copies are missing.
+    assert "too little to level the disks (mean 35.0%)" in routes.message
+    assert "about 51" in routes.message or "about 50" in routes.message
+
+
+def test_caps_that_cost_fill_are_named_with_what_they_cost() -> None:
+    disks = [broker(i, 100 * GIB, size * GIB) for i, size in enumerate((50, 50, 50, 10))]
+    places = [(0,), (1,), (2,), (3,)] * 6
+    routes = route(cluster(disks, partitions_of("t", places), [Incoming("t", planned_bytes=60 * GIB)]))
+    assert "leader share of broker 3" in routes.binding_caps
+    assert "caps cost" in routes.message
+    assert "would bring it to" in routes.message
+
+
+def test_copies_everywhere_are_told_with_numbers() -> None:
+    one = level_cluster()
+    everywhere = replace(one, partitions=partitions_of("t", [(0, 1, 2, 3)] * 6))
+    assert "on each of the 4 brokers; replication factor 3 or a broker more" in route(everywhere).message

@@ -168,6 +168,7 @@ class Ascent:
         live = point.free * point.shares
         some = np.flatnonzero(live)
         heavy = live[some] * pull[stack.topic[some]]
+        rows: Floats | sparse.csr_matrix
         if self._dense is not None:
             rows = self._dense[np.ix_(open_, some)]
             curve = (rows * heavy) @ rows.T

@@ -111,7 +111,11 @@ def _refuse_places(
     if len(places) > 1:
         return None
     if min(len(partition.replicas) for partition in led) >= len(snapshot.brokers):
-        what = f"topic {topic} has a replica on every broker; fewer replicas or more brokers would help"
+        count = len(snapshot.brokers)
+        what = (
+            f"topic {topic} has a replica on each of the {count} brokers; "
+            f"replication factor {count - 1} or a broker more would help"
+        )
         return Reason.REPLICATED_EVERYWHERE, what
     return Reason.NOTHING_TO_DO, f"topic {topic}: all partitions with a leader lie on the same volumes"
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from evenkeel.domain.exchange import Policy, TopicRouting
 from evenkeel.domain.snapshot import ClusterSnapshot, Partition
+from evenkeel.planning.advice import CAP_COST, Fills, describe, find_binding
 from evenkeel.planning.eligible import BETA, Refusal, build_columns, has_leader, refuse_topic, stopped
 from evenkeel.planning.inflow import apply_floor, base_bytes, expected_bytes, gather_inflow
 from evenkeel.planning.program import Columns, Program, solve_optimum
@@ -22,8 +23,6 @@ SLACK_SHARE = 0.05
 """Of what routing can win, given up for smoother weights: 0.5 % of capacity can be more than all there is."""
 LEAST_SLACK = 1e-3
 """As a share of what is written."""
-CAP_COST = 0.005
-"""Caps that cost more fill than this are named in the message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,21 +60,6 @@ class RoutesPlan:
 
     topics: Mapping[str, TopicRoutes] = field(default_factory=dict)
     taken_at_ms: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class _Fills:
-    """Fill of the fullest volume under four sets of shares."""
-
-    predicted: float
-    optimal: float
-    uncapped: float
-    uniform: float
-
-    @property
-    def caps_cost(self) -> float:
-        """How much fuller the caps leave the fullest volume than it need be."""
-        return self.optimal - self.uncapped
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,13 +179,15 @@ def _plan_together(
     return routes, load
 
 
-def _solve(program: Program, slack: float, uniform: float, sure: float) -> tuple[list[Floats], _Fills]:
+def _solve(program: Program, slack: float, uniform: float, sure: float) -> tuple[list[Floats], Fills]:
     """Shares of each topic, and what they lead to."""
     optimal, vertex = solve_optimum(program)
     uncapped, _ = solve_optimum(program, capped=False)
     ceiling = optimal + _slack(program, slack, sure * (uniform - optimal))
     shares = blend(program, solve_weights(program, ceiling), vertex, ceiling)
-    return shares, _Fills(float(program.fills(shares).max()), optimal, uncapped, uniform)
+    filled = program.fills(shares)
+    mean = float(filled @ program.capacity / program.capacity.sum())
+    return shares, Fills(float(filled.max()), optimal, uncapped, uniform, mean)
 
 
 def _slack(program: Program, slack: float, gap: float) -> float:
@@ -230,14 +216,14 @@ def _uniform_fill(program: Program, space: Space, partitions: Mapping[str, list[
 def _routes(
     columns: Columns,
     share: Floats,
-    fills: _Fills,
+    fills: Fills,
     stop: tuple[int, ...],
     program: Program,
     routing: TopicRouting,
 ) -> TopicRoutes:
     weights = np.zeros(columns.partitions)
     weights[columns.open] = share / share.sum()
-    reason, message = _describe(columns, share, fills)
+    reason, message = describe(columns, share, fills, program)
     return TopicRoutes(
         topic=columns.topic,
         active=True,
@@ -251,7 +237,7 @@ def _routes(
         optimal_max_fill=fills.optimal,
         uncapped_max_fill=fills.uncapped,
         uniform_max_fill=fills.uniform,
-        binding_caps=tuple(_binding(columns, share)) if fills.caps_cost > CAP_COST else (),
+        binding_caps=tuple(find_binding(columns, share)) if fills.caps_cost > CAP_COST else (),
         valid_ms=routing.stale_after_seconds * 1000,
     )
 
@@ -262,30 +248,3 @@ def _budget(columns: Columns, share: Floats, program: Program) -> int:
     room = program.capacity * BUDGET_FILL * columns.steerable / sum(t.steerable for t in program.columns)
     beyond = float(np.min(room[pull > 0] / pull[pull > 0])) if bool(np.any(pull > 0)) else 0.0
     return int(columns.steerable + beyond)
-
-
-def _describe(columns: Columns, share: Floats, fills: _Fills) -> Refusal:
-    text = (
-        f"the fullest volume is expected at {fills.predicted:.1%}; possible is {fills.optimal:.1%}, "
-        f"without routing {fills.uniform:.1%}"
-    )
-    if fills.caps_cost > CAP_COST:
-        binding = ", ".join(_binding(columns, share)[:3]) or "of another topic"
-        text += f"; caps cost {fills.caps_cost:.1%} (binding: {binding})"
-    if columns.relaxed > 1.0:
-        text += (
-            f"; caps are impossible with these leaders and were raised by the factor {columns.relaxed:.2f}"
-        )
-        return Reason.CAPS_RELAXED, text
-    return Reason.ROUTED, text
-
-
-def _binding(columns: Columns, share: Floats) -> list[str]:
-    """Caps of this topic that its weights stand at."""
-    full = np.flatnonzero(columns.caps @ share >= columns.limits * 0.999)
-    names = [columns.cap_names[row] for row in full.tolist()]
-    if bool(np.any(share >= columns.highest * 0.999)):
-        names.append("highest share of a partition")
-    if bool(np.any(share <= columns.lowest * 1.001)):
-        names.append("lowest share of a partition")
-    return names
