@@ -10,7 +10,7 @@ from evenkeel.domain.exchange import Policy, TopicRouting
 from evenkeel.domain.table import WEIGHT_SCALE, RouteTable
 from evenkeel.errors import InputError
 from evenkeel.planning.routing import plan_routes
-from evenkeel.planning.tables import TableRate, build_table, round_weights, should_publish
+from evenkeel.planning.tables import TableRate, build_table, hold_weights, round_weights, should_publish
 from tests.support.snapshots import demo_snapshot
 
 PLAN = plan_routes(
@@ -105,3 +105,21 @@ def test_a_clock_that_was_set_back_does_not_keep_heartbeats_away() -> None:
 def test_a_rate_that_doubled_is_published(old: int, new: int, *, published: bool) -> None:
     before, after = replace(BASE, bytes_per_second=old), replace(BASE, bytes_per_second=new)
     assert should_publish(before, after) is published
+
+
+@pytest.mark.parametrize(
+    ("weights", "held"),
+    [
+        ((260_000, 240_000, 250_000, 250_000), True),
+        ((263_000, 237_000, 250_000, 250_000), False),
+        ((500_000, 500_000), False),
+    ],
+)
+def test_a_heartbeat_brings_no_small_changes(weights: tuple[int, ...], *, held: bool) -> None:
+    table = replace(BASE, epoch=2, taken_at_ms=120_000, weights=weights)
+    found = hold_weights(BASE, table)
+    assert found == replace(table, weights=BASE.weights if held else weights)
+
+
+def test_the_first_table_has_its_own_weights() -> None:
+    assert hold_weights(None, BASE) is BASE

@@ -15,7 +15,7 @@ from evenkeel.kafka.clients.reader import LogRecord, PartitionReader
 from evenkeel.kafka.clients.transaction import Record
 from evenkeel.kafka.topics import data_topic
 from evenkeel.planning.routing import RoutesPlan
-from evenkeel.planning.tables import FREEZE_SHARE, TableRate, build_table, should_publish
+from evenkeel.planning.tables import FREEZE_SHARE, TableRate, build_table, hold_weights, should_publish
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ def choose_tables(
             offset = before.plan_offset
         rate = rates.get(topic) if rates else None
         table = build_table(plan, topic, owner_epoch, epoch, plan.taken_at_ms, offset, rate)
-        table = _keep_frozen(table, before, ingest)
+        table = hold_weights(before, _keep_frozen(table, before, ingest))
         if should_publish(before, table, remaining_share=ingest.remaining_share):
             chosen.append(table)
             epoch += 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from evenkeel.domain.table import LARGEST, WEIGHT_SCALE, RouteTable
 from evenkeel.errors import InputError
@@ -114,6 +114,18 @@ def should_publish(
         return True
     frozen = remaining_share is not None and remaining_share < FREEZE_SHARE
     return not frozen and _moved(previous.weights, table.weights)
+
+
+def hold_weights(previous: RouteTable | None, table: RouteTable) -> RouteTable:
+    """The table with the weights in force, where none of them would move by more than `MOVED`.
+
+    A heartbeat is no news: small changes that came with it would turn weights to and fro.
+    """
+    if previous is None or len(previous.weights) != len(table.weights):
+        return table
+    if _moved(previous.weights, table.weights):
+        return table
+    return replace(table, weights=previous.weights)
 
 
 def _faster(old: int | None, new: int | None) -> bool:
