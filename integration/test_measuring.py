@@ -20,6 +20,7 @@ from evenkeel.domain.snapshot import ClusterSnapshot, LogDir, Partition, Throttl
 from evenkeel.errors import EvenkeelError, RetryableError
 from evenkeel.format.manifest import encode_location
 from evenkeel.kafka.clients.append import Appender
+from evenkeel.kafka.clients.identity import identify_topic
 from evenkeel.kafka.manifests import ManifestWriter
 from evenkeel.keeper.assembly import assemble
 from evenkeel.keeper.collector import gather
@@ -192,7 +193,7 @@ def test_a_data_topic_that_loses_what_a_revision_needs_is_found(cluster: KafkaCl
     create_topic(config, data, [[3]], min_insync_replicas="1")
     create_topic(config, manifest, [[3]], min_insync_replicas="1")
     produce(config, data, [b"record"] * 10, partition=0)
-    topic_id = measure(cluster).topics[data].topic_id
+    topic_id = identify_topic(connection, data).topic_id  # as the sealer does
     location = Location("", "", data, topic_id, (ShardLocation(0, 0, (2, 9)),))
     with Appender(connection) as appender:
         digest = ManifestWriter(appender, manifest, "w").write(b"content", encode_location(location))

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,11 @@ def test_the_bytes_of_a_manifest_never_change() -> None:
     assert manifest_digest(encode_manifest(MANIFEST)) == (
         "b7838d25e07bec2cd681d788d6b8b547ad2744abe45256563d1d4e3ba13d1d41"
     )
+
+
+def test_a_topic_id_of_an_earlier_writer_is_read_in_kafkas_own_way() -> None:
+    stored = encode_location(replace(LOCATION, topic_id="+/Ab"))
+    assert decode_location(stored).topic_id == "-_Ab"
 
 
 def test_manifest_and_location_come_back() -> None:

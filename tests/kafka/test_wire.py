@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 import pytest
 from kafka import errors as theirs
@@ -64,6 +65,15 @@ def test_a_partition_without_a_leader_has_none() -> None:
     found = wire.parse_topics(metadata())["t"]
     assert found.internal
     assert found.partitions == (PartitionAnswer(2, None, (1, 2), ()),)
+
+
+def test_a_topic_id_is_told_as_kafkas_own_tools_write_it() -> None:
+    kind = MetadataResponse.MetadataResponseTopic
+    topic = kind(error_code=0, name="t", topic_id=UUID(int=2**128 - 5), is_internal=False, partitions=[])
+    sent = MetadataResponse(throttle_time_ms=0, brokers=[], cluster_id="c", controller_id=1, topics=[topic])
+    found = wire.parse_topics(MetadataResponse.decode(sent.encode(version=12), version=12))
+    assert found["t"].topic_id == "____________________-w"
+    assert wire.parse_topics(metadata())["t"].topic_id == ""
 
 
 def test_topics_that_may_not_be_seen_are_left_out() -> None:

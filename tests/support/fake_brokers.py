@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
-from uuid import NAMESPACE_DNS, UUID, uuid5
+from uuid import NAMESPACE_DNS, uuid5
 
 from kafka.protocol.admin import (
     DescribeClusterResponse,
@@ -26,6 +26,7 @@ from kafka.protocol.admin import (
 from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
 from kafka.protocol.metadata import ApiVersionsResponse, MetadataRequest, MetadataResponse
 
+from evenkeel.domain.topic_id import topic_id_text
 from evenkeel.kafka.answers import (
     DirAnswer,
     PartitionAnswer,
@@ -272,7 +273,7 @@ def _metadata(topic: TopicAnswer, version: int) -> Any:
         for entry in topic.partitions
     ]  # fmt: skip
     return kind(
-        version=version, error_code=0, name=topic.name, topic_id=UUID(topic.topic_id),
+        version=version, error_code=0, name=topic.name, topic_id=uuid5(NAMESPACE_DNS, topic.name),
         is_internal=topic.internal, partitions=rows,
     )  # fmt: skip
 
@@ -298,7 +299,7 @@ def _log_dir(entry: DirAnswer, version: int, *, replicas: bool) -> Any:
 
 def topic_id(name: str) -> str:
     """A fixed id for a topic's name."""
-    return str(uuid5(NAMESPACE_DNS, name))
+    return topic_id_text(uuid5(NAMESPACE_DNS, name))
 
 
 def build_story(brokers: int) -> Story:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from typing import TypeVar
 
 from evenkeel.domain import codec
 from evenkeel.domain.revision import Location, Manifest
+from evenkeel.domain.topic_id import plain_topic_id
 from evenkeel.errors import DataError, InputError
 from evenkeel.reasons import Reason
 
@@ -49,7 +51,9 @@ def decode_location(stored: bytes) -> Location:
     Raises:
         DataError: not a location.
     """
-    return _decode(Location, stored)
+    found = _decode(Location, stored)
+    # Earlier writers kept the id as librdkafka spells it.
+    return replace(found, topic_id=plain_topic_id(found.topic_id))
 
 
 def _decode(kind: type[T], stored: bytes) -> T:

@@ -59,6 +59,7 @@ class TopicAnswer:
 
     name: str
     topic_id: str
+    """As Kafka writes it (`domain.topic_id`)."""
     internal: bool
     partitions: tuple[PartitionAnswer, ...]
 

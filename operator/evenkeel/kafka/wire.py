@@ -24,6 +24,7 @@ from kafka.protocol.admin import (
 from kafka.protocol.consumer import ListOffsetsRequest
 from kafka.protocol.metadata import MetadataRequest
 
+from evenkeel.domain.topic_id import topic_id_text
 from evenkeel.kafka.answers import (
     BrokerAnswer,
     ClusterAnswer,
@@ -91,7 +92,7 @@ def _topic(raw: Any, lists: dict[tuple[int, ...], tuple[int, ...]]) -> TopicAnsw
     partitions = sorted(raw.partitions, key=lambda entry: entry.partition_index)
     return TopicAnswer(
         sys.intern(raw.name),
-        str(raw.topic_id or ""),
+        topic_id_text(raw.topic_id),
         bool(raw.is_internal),
         tuple(
             PartitionAnswer(

@@ -12,6 +12,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 
 from evenkeel.domain.connection import Connection
+from evenkeel.domain.topic_id import plain_topic_id
 from evenkeel.errors import RetryableError
 from evenkeel.kafka.clients.config import client_config
 from evenkeel.kafka.clients.failures import ErrorWatch, open_client, unwrap
@@ -51,7 +52,7 @@ def identify_topic(connection: Connection, topic: str, timeout: float = 10.0) ->
     except TimeoutError as error:
         late = KafkaError(KafkaError._TIMED_OUT, "no answer")  # noqa: SLF001
         raise watch.explain(late, f"describing topic {topic}") from error
-    return TopicIdentity(str(cluster_id), str(described.topic_id), len(described.partitions))
+    return TopicIdentity(str(cluster_id), plain_topic_id(str(described.topic_id)), len(described.partitions))
 
 
 def wait_for_topic(
