@@ -78,6 +78,18 @@ def test_brokers_are_known_by_number_or_label(
     assert nodes(places(viewed(pod(name, labels=labels)), hosts, **how)) == wanted
 
 
+def test_one_pod_for_two_brokers_is_none() -> None:
+    found = viewed(
+        pod("a", spec={"hostNetwork": True, "nodeName": "node-a"}), pod("b", status=_ip("10.1.0.2"))
+    )
+    hosts = {0: "node-a", 1: "node-a", 2: "10.1.0.2"}
+    assert nodes(places(found, hosts, "/data")) == {2: "node-of-b"}
+
+
+def _ip(address: str) -> dict[str, Any]:
+    return {"podIPs": [{"ip": address}]}
+
+
 def test_two_pods_for_one_broker_are_none() -> None:
     found = viewed(pod("a-0"), pod("b-0"), pod("a-1"))
     assert nodes(places(found, {0: "x", 1: "y"}, idFrom="PodIndex")) == {1: "node-of-a-1"}

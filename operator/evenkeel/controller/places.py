@@ -6,6 +6,7 @@ What cannot be told stays unknown: a wrong node or volume would be worse than no
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -83,12 +84,22 @@ def find_places(cluster: BalancedCluster, found: BrokerPodsFound | None, report:
 
 
 def _match(how: BrokerPods, pods: Iterable[BrokerPod], hosts: Mapping[int, str]) -> dict[int, BrokerPod]:
-    """Pods by broker; brokers with no pod or with several are left out."""
+    """Pods by broker; brokers with no pod or with several are left out, and those that share one.
+
+    A pod is one broker: where two advertise one address (hostNetwork, or a proxy) and only one pod is there, it
+    cannot be told whose it is, and giving both its volumes would count two disks as one.
+    """
     claims: dict[int, list[BrokerPod]] = {}
+    matched: Counter[tuple[str, str]] = Counter()
     for pod in pods:
         for broker in _brokers_of(how, pod, hosts):
             claims.setdefault(broker, []).append(pod)
-    return {broker: claimed[0] for broker, claimed in claims.items() if len(claimed) == 1}
+            matched[pod.namespace, pod.name] += 1
+    return {
+        broker: claimed[0]
+        for broker, claimed in claims.items()
+        if len(claimed) == 1 and matched[claimed[0].namespace, claimed[0].name] == 1
+    }
 
 
 def _brokers_of(how: BrokerPods, pod: BrokerPod, hosts: Mapping[int, str]) -> list[int]:
