@@ -90,6 +90,18 @@ def test_services_of_strimzi_tell_which_kafka_it_is(address: str, managed: bool)
     assert world.desired().topics[0].create is not managed
 
 
+def test_the_same_id_is_the_same_kafka_whatever_its_address_looks_like() -> None:
+    world = ready_world(topic("events"))
+    world.report(topics=(EXISTS,))
+    settle(world)
+    world.change(
+        "BalancedCluster", "kafka", spec={"bootstrapServers": ["prod-kafka-bootstrap.example.com:9092"]}
+    )
+    world.add(kafka_topic(status={"topicId": "id-1"}))
+    settle(world)
+    assert world.desired().topics[0].create is False
+
+
 def test_topic_is_ours_again_when_the_kafka_topic_goes() -> None:
     world = world_with(kafka_topic(), partitions=9)
     item = world.store.get("KafkaTopic", "strimzi", "events")

@@ -57,7 +57,9 @@ def strimzi_clusters(bootstrap: Iterable[str]) -> Sequence[str]:
 
 def _is_same_kafka(item: Object, clusters: Sequence[str], topic: BalancedTopic) -> bool:
     """Whether both speak of one Kafka cluster; where nothing tells them apart they do, for that harms nobody."""
+    theirs, ours = (item.get("status") or {}).get("topicId"), topic.status.topic_id
+    if theirs and theirs == ours:
+        return True  # ids are random: an address of somebody's own choice may look like another cluster's
     if clusters:
         return item["metadata"]["labels"][LABEL_CLUSTER] in clusters
-    theirs, ours = (item.get("status") or {}).get("topicId"), topic.status.topic_id
     return not theirs or not ours or theirs == ours
