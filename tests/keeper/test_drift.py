@@ -57,6 +57,22 @@ class Kafka:
         return self.book.told().get("t", ())
 
 
+def test_the_words_stay_until_the_newest_change_is_old() -> None:
+    kafka = Kafka()
+    kafka.turn()
+    for number in range(3):
+        kafka.config = {"retention.ms": str(number)}
+        kafka.turn(100)
+        kafka.turn()
+    (sentence,) = kafka.told()
+    assert "3 times within 10 minutes" in sentence
+    said = set()
+    while kafka.told():
+        said.update(kafka.told())
+        kafka.turn(60)
+    assert said == {sentence}
+
+
 def test_a_setting_that_was_never_as_declared_is_set_without_a_word() -> None:
     kafka = Kafka()
     kafka.config = {"retention.ms": "5"}

@@ -106,7 +106,7 @@ class DriftBook:
         """Sentences by topic: what differs, then what was set back within FIGHT_SECONDS."""
         oldest = self._monotonic() - FIGHT_SECONDS
         mended = _by_topic(
-            (f"topic/{topic}", _mended(name, entry, oldest))
+            (f"topic/{topic}", _mended(name, entry))
             for (topic, name), entry in sorted(self._settings.items())
             if not entry.fought and _recent(entry, oldest) and (entry.agreed or entry.set_at is not None)
         )
@@ -175,8 +175,9 @@ def _recent(entry: _Setting, oldest: float) -> list[float]:
     return [at for at in entry.changes if at > oldest]
 
 
-def _mended(name: str, entry: _Setting, oldest: float) -> str:
-    times = len(_recent(entry, oldest))
+def _mended(name: str, entry: _Setting) -> str:
+    """Counted back from the newest change, not from now: the words would change while nothing happens."""
+    times = len(entry.changes)
     often = f" ({times} times within {FIGHT_SECONDS / 60:.0f} minutes)" if times > 1 else ""
     held = "taken away" if entry.found is None else f"changed to {entry.found}"
     return f"config: {name} was {held} by somebody else and set back to {entry.wanted}{often}"
