@@ -28,7 +28,8 @@ class Flow:
     planned: bool
     """Known beforehand, as of an ingest; otherwise only its rate is."""
     retention_seconds: float | None = None
-    """Bytes are deleted at this age; those that lie there at first are of all ages up to it."""
+    """Bytes are deleted at this age; those that lie there at first are of all ages up to it. Such a case lasts two
+    or three of them: within two it has to settle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ LARGE = [(20, 1000), (24, 1200), (30, 2000), (40, 4000), (50, 10_000)]
 def recipes(count: int = 210, large: int = 10) -> tuple[Recipe, ...]:
     """`count` recipes, of which `large` have 1,000 to 10,000 partitions. Every kind meets every other."""
     made = [_recipe(i, SIZES[i % len(SIZES)], tables=12) for i in range(count - large)]
-    return (*made, *(_recipe(9000 + i, LARGE[i % len(LARGE)], tables=4) for i in range(large)))
+    return (*made, *(_recipe(9000 + i, LARGE[i % len(LARGE)], tables=6) for i in range(large)))
 
 
 def _recipe(i: int, size: tuple[int, int], *, tables: int) -> Recipe:
@@ -109,8 +110,8 @@ def _recipe(i: int, size: tuple[int, int], *, tables: int) -> Recipe:
         flow=flow,
         unsteered=0.5 if random.random() < 0.3 else 0.0,
         joined=bool(random.random() < 0.15) and not shared and flow != "retention",
-        tables=tables,
-        messages=int(max(tables * 8 * 8, 250 * brokers)),
+        tables=tables * (2 if flow == "retention" else 1),
+        messages=int(max(24 * 8 * 8, 250 * brokers)),
     )
 
 
@@ -226,7 +227,7 @@ def _flows(
         keys = random.lognormal(0.0, 0.7, len(led))
         unsteered = size * recipe.unsteered / (1 - recipe.unsteered) * keys / keys.sum()
         kind = recipe.flow if recipe.flow != "mixed" else ("planned", "rate")[t % 2]
-        retention = seconds * float(random.choice([0.25, 0.5, 1.0])) if kind == "retention" else None
+        retention = seconds * float(random.choice([1 / 3, 0.5])) if kind == "retention" else None
         result.append(
             Flow(
                 topic=f"t{t}",
