@@ -151,6 +151,30 @@ def test_the_future_is_passed_over_and_clocks_may_differ_a_little() -> None:
     assert (made.summarise(NOW).routers, made.refused) == (1, 1)
 
 
+def test_a_number_beyond_all_floats_is_passed_over() -> None:
+    text = '{"router":"a","brokers":{"1":{"roundTripMs":1' + "0" * 400 + ',"requests":1}}}'
+    assert read_heartbeat(text.encode()) is None
+
+
+@pytest.mark.parametrize("age", [-3600, 30, 3600])
+def test_where_clocks_differ_nothing_is_known_rather_than_that_nobody_lives(age: int) -> None:
+    found = book((age, beat("a", 1)))
+    assert found.summarise(NOW).routers == 0
+    assert found.is_doubtful(NOW)
+    assert not found.is_doubtful(NOW + heartbeats.WINDOW_MS)
+    assert not book((age, beat("a", 1)), (0, beat("b", 1))).is_doubtful(NOW)
+    assert not HeartbeatBook().is_doubtful(NOW)
+
+
+def test_without_room_nothing_is_known_but_who_has_room_keeps_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heartbeats, "MOST_SERIES", 1)
+    found = book((10, beat("a", 0)), (0, beat("a", 5000)))
+    assert not found.is_doubtful(NOW)
+    found.note(beat("b", 0), NOW, NOW)
+    assert found.is_doubtful(NOW)
+    assert found.summarise(NOW).topics["t"].bytes_per_second == 500.0
+
+
 def test_a_rate_that_no_machine_has_counts_as_none() -> None:
     assert told((10, beat("a", 0)), (0, beat("a", 1 << 61))).bytes_per_second == 0.0
 

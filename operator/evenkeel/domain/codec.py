@@ -124,7 +124,10 @@ def _read_scalar(kind: Any, raw: Any, path: str) -> Any:
             message = f"{path}: must be one of {allowed}, not {raw!r}"
             raise InputError(message, reason=Reason.INVALID_SPEC) from error
     if kind is float and isinstance(raw, int) and not isinstance(raw, bool):
-        return float(raw)
+        try:
+            return float(raw)
+        except OverflowError as error:
+            raise InputError(f"{path}: too large a number", reason=Reason.INVALID_SPEC) from error
     _expect(isinstance(raw, kind) and (kind is bool or not isinstance(raw, bool)), kind.__name__, raw, path)
     return raw
 

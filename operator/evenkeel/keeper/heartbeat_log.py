@@ -62,10 +62,11 @@ class HeartbeatLog:
             raise
 
     def steering(self) -> Steering | None:
-        """What is known now; None while the topic is not read up to its end."""
-        if self._tail is None or self._position < self._end:
+        """What is known now; None while the topic is not read up to its end, or what it says is doubtful."""
+        now_ms = self._wall_ms()
+        if self._tail is None or self._position < self._end or self._book.is_doubtful(now_ms):
             return None
-        return self._book.summarise(self._wall_ms())
+        return self._book.summarise(now_ms)
 
     def close(self) -> None:
         """Give the connection back; the next poll begins two minutes before then."""

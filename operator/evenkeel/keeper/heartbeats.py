@@ -98,6 +98,8 @@ class HeartbeatBook:
         self._ratios: dict[str, float] = {}
         self.refused = 0
         """Records passed over."""
+        self._full_ms = self._odd_ms = -math.inf
+        """When, by our clock, there was last no room for a record, and a record of another time than now."""
 
     def note(self, value: bytes, at_ms: int, now_ms: int) -> None:
         """Take one record.
@@ -107,20 +109,19 @@ class HeartbeatBook:
             at_ms: when it was written, by the broker's clock.
             now_ms: our clock.
         """
+        if not now_ms - GONE_MS <= at_ms <= now_ms + AHEAD_MS:
+            self._odd_ms = now_ms
         if at_ms < now_ms - 2 * WINDOW_MS:
             return
         beat = read_heartbeat(value)
         if beat is None or at_ms > now_ms + AHEAD_MS:
             self.refused += 1
             return
-        router = self._routers.get(beat.router)
-        full = self._series + len(beat.topics) + len(beat.brokers) > MOST_SERIES
-        if full or (router is None and len(self._routers) >= MOST_ROUTERS):
+        if not self._has_room(beat):
             self._expire(now_ms)
-            if self._series + len(beat.topics) + len(beat.brokers) > MOST_SERIES or (
-                router is None and len(self._routers) >= MOST_ROUTERS
-            ):
+            if not self._has_room(beat):
                 self.refused += 1
+                self._full_ms = now_ms
                 return
         self._take(beat, min(at_ms, now_ms))
 
@@ -137,6 +138,27 @@ class HeartbeatBook:
             round_trips_ms=_mean_round_trips(live),
             routers=len(live),
         )
+
+    def is_doubtful(self, now_ms: int) -> bool:
+        """Whether what is known may be far from the truth, so that it counts as unknown.
+
+        Records had to be passed over for want of room, or no router seems to live while records come that
+        are not of now: then our clock and the brokers' differ.
+        """
+        if now_ms - self._full_ms < WINDOW_MS:
+            return True
+        live = any(router.seen_ms >= now_ms - GONE_MS for router in self._routers.values())
+        return not live and now_ms - self._odd_ms < WINDOW_MS
+
+    def _has_room(self, beat: RouterHeartbeat) -> bool:
+        router = self._routers.get(beat.router)
+        if router is None:
+            new = len(beat.topics) + len(beat.brokers)
+            return len(self._routers) < MOST_ROUTERS and self._series + new <= MOST_SERIES
+        new = len(beat.topics.keys() - router.topics.keys()) + len(
+            beat.brokers.keys() - router.brokers.keys()
+        )
+        return self._series + new <= MOST_SERIES
 
     def _take(self, beat: RouterHeartbeat, at_ms: int) -> None:
         router = self._routers.get(beat.router)
