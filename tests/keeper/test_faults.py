@@ -69,6 +69,22 @@ def test_settings_that_nobody_may_see_are_a_missing_right() -> None:
     assert "DescribeConfigs" in fault.message
 
 
+def test_settings_that_did_not_come_in_time_are_no_missing_right() -> None:
+    late = RetryableError("describing topic settings: no answer in time", reason=Reason.BROKERS_UNREACHABLE)
+    measurement = dataclasses.replace(build_measurement(configs={"t": None}), configs_error=late)
+    (fault,) = measurement_faults(measurement)
+    assert (fault.reason, fault.subject) == (Reason.BROKERS_UNREACHABLE, "broker/any")
+    assert fault.message == "describing topic settings: no broker answers in time"
+
+
+def test_reassignments_that_no_broker_tells_are_not_the_clusters_end() -> None:
+    late = RetryableError("listing reassignments: x", reason=Reason.BROKERS_UNREACHABLE)
+    (fault,) = measurement_faults(dataclasses.replace(build_measurement(), reassignments=late))
+    assert (fault.subject, fault.message) == (
+        "broker/any", "listing reassignments: no broker answers in time"
+    )  # fmt: skip
+
+
 def test_a_mended_fault_is_told_for_a_while() -> None:
     now = [100.0]
     recent = Recent(lambda: now[0])

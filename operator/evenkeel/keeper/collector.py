@@ -69,6 +69,7 @@ def gather(
             dirs=dirs.answers(),
             offsets=offsets,
             configs=settings,
+            configs_error=found if isinstance(found, EvenkeelError) else None,
             reassignments=reassignments.result(),
             kept_from=_kept_from(kept.values()),
             throttles=rates.answers(),

@@ -13,6 +13,8 @@ from evenkeel.reasons import Reason
 
 log = logging.getLogger(__name__)
 RECENT_SECONDS = 30.0
+ANY_BROKER = "broker/any"
+"""Subject of questions that every broker can answer."""
 
 
 class FaultBook:
@@ -89,7 +91,8 @@ def measurement_faults(measurement: Measurement, kept: Collection[int] = ()) -> 
         if broker.fenced
     ]
     faults += [_build_missing(subject, error, kept) for subject, error in measurement.errors()]
-    if measurement.topics and all(config is None for config in measurement.configs.values()):
+    told = measurement.configs_error is not None
+    if measurement.topics and not told and all(config is None for config in measurement.configs.values()):
         message = "topic settings need the right DescribeConfigs on Topic *"
         faults.append(Fault(Reason.AUTHORIZATION_MISSING, message))
     faults += _refused_throttles(measurement)
@@ -110,7 +113,10 @@ def measurement_faults(measurement: Measurement, kept: Collection[int] = ()) -> 
 def _build_missing(subject: str, error: EvenkeelError, kept: Collection[int]) -> Fault:
     if error.reason is not Reason.BROKERS_UNREACHABLE:
         return Fault(error.reason, error.message, subject)
-    what = f"{subject.replace('/', ' ') or 'a broker'} does not answer"
+    if not subject:
+        # Any broker could have answered; what was said last stands in, and the cluster counts as measured.
+        return Fault(error.reason, f"{error.message.split(':')[0]}: no broker answers in time", ANY_BROKER)
+    what = f"{subject.replace('/', ' ')} does not answer"
     if subject in {f"broker/{broker}" for broker in kept}:
         what += f": what it said last is used for {KEPT_INTERVALS} intervals, then what lies on it is unknown"
     return Fault(error.reason, what, subject)

@@ -46,6 +46,8 @@ class Measurement:
     """By leader."""
     configs: Mapping[str, Mapping[str, str] | None]
     reassignments: Mapping[TopicPartition, ReassignmentAnswer] | EvenkeelError
+    configs_error: EvenkeelError | None = None
+    """Why no settings were told at all."""
     kept_from: Mapping[TopicPartition, int | None] = field(default_factory=dict)
     """First offset that retention will keep at the end of the horizon; None: it keeps nothing."""
     throttles: Mapping[int, Mapping[str, int] | EvenkeelError] = field(default_factory=dict)
@@ -86,3 +88,5 @@ class Measurement:
                 yield f"broker/{broker}", offsets
         if isinstance(self.reassignments, EvenkeelError):
             yield "", self.reassignments
+        if self.configs_error is not None:
+            yield "", self.configs_error
