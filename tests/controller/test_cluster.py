@@ -243,3 +243,41 @@ def test_the_first_volume_to_be_full_is_named(days: tuple[int | None, int | None
     assert message == f"the fullest volume is at 50.0 %, limit 85 %{told}"
     status = (world.get("BalancedCluster", "kafka") or {})["status"]
     assert [one.get("fullInDays") for one in status["volumes"]] == list(days)
+
+
+SERIES = Fault(Reason.SERIES_REFUSED, "cpu of 1 brokers (1) is not used: missing", "prometheus")
+AWAITED = Fault(Reason.PENDING, "the first answer of Prometheus is awaited", "prometheus")
+
+
+def watched_by_prometheus() -> World:
+    world = started(cluster(measure={"prometheus": {"url": "http://prometheus:9090"}}))
+    world.keeper_runs()
+    return world
+
+
+@pytest.mark.parametrize(
+    ("faults", "told"),
+    [
+        ((), ("True", "Measured")),
+        ((SERIES,), ("False", "SeriesRefused")),
+        ((AWAITED,), ("Unknown", "Pending")),
+    ],
+)
+def test_loads_that_are_not_known_turn_nothing_else_false(
+    faults: tuple[Fault, ...], told: tuple[str, str]
+) -> None:
+    world = watched_by_prometheus()
+    world.report(faults=faults)
+    world.run("BalancedCluster", "kafka")
+    assert world.condition("BalancedCluster", "kafka", "LoadsKnown") == told
+    assert world.condition("BalancedCluster", "kafka") == ("True", "Measured")
+
+
+def test_a_keeper_that_starts_anew_is_no_news_of_loads() -> None:
+    world = watched_by_prometheus()
+    for faults in ((SERIES,), (AWAITED,)):
+        world.report(faults=faults)
+        plan = world.plan("BalancedCluster", "kafka")
+        world.run("BalancedCluster", "kafka")
+    assert world.condition("BalancedCluster", "kafka", "LoadsKnown") == ("False", "SeriesRefused")
+    assert not plan.sayings

@@ -142,6 +142,65 @@ def test_queries_can_be_replaced_and_switched_off(loads: Loads, server: Server) 
     assert set(server.asked) == {"mine"}
 
 
+def test_the_age_of_a_sample_is_taken_when_it_comes(loads: Loads, server: Server, clock: Clock) -> None:
+    """With an interval of five minutes it is used five minutes later."""
+    server.answers[DEFAULT_QUERIES[CPU]] = cpu({"a": 0.5, "b": 0.25})
+    loads.add_to(SNAPSHOT, SOURCE, 300)
+    assert loads._asked is not None
+    loads._asked.exception(10)
+    clock.now += 301
+    assert loads.add_to(SNAPSHOT, SOURCE, 300).brokers[0].load == {CPU: 0.5}
+    assert not [fault for fault in loads.faults() if fault.message.startswith(CPU)]
+
+
+def test_until_the_first_answer_nothing_is_said_to_be_known(loads: Loads, server: Server) -> None:
+    server.answers = dict.fromkeys(DEFAULT_QUERIES.values(), cpu({"a": 0.5, "b": 0.5}))
+    loads.add_to(SNAPSHOT, SOURCE, 15)
+    assert [fault.reason for fault in loads.faults()] == [Reason.PENDING]
+    turn(loads, server)
+    assert loads.faults() == ()
+
+
+def test_another_cluster_gets_no_loads_of_the_last_one(loads: Loads, server: Server) -> None:
+    server.answers[DEFAULT_QUERIES[CPU]] = cpu({"a": 0.5, "b": 0.25})
+    turn(loads, server)
+    loads.forget()
+    assert loads.add_to(SNAPSHOT, SOURCE, 15).brokers[0].load == {}
+
+
+def test_a_server_that_never_ends_its_answer_is_said(loads: Loads, server: Server, clock: Clock) -> None:
+    server.go.clear()
+    loads.add_to(SNAPSHOT, SOURCE, 15)
+    clock.now += 61
+    loads.add_to(SNAPSHOT, SOURCE, 15)
+    assert [fault.reason for fault in loads.faults()] == [Reason.PROMETHEUS_UNREACHABLE]
+
+
+def test_a_bug_in_the_background_costs_the_loads_only(loads: Loads, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise KeyError("secret")
+
+    monkeypatch.setattr(module, "PrometheusClient", fail)
+    for _ in range(2):
+        loads.add_to(SNAPSHOT, SOURCE, 15)
+        assert loads._asked is not None
+        loads._asked.exception(10)
+    assert loads.add_to(SNAPSHOT, SOURCE, 15) is SNAPSHOT
+    (fault,) = loads.faults()
+    assert (fault.reason, fault.subject) == (Reason.INTERNAL_ERROR, "prometheus")
+    assert "secret" not in fault.message
+
+
+def test_what_stays_refused_is_logged_once(
+    loads: Loads, server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    server.answers[DEFAULT_QUERIES[CPU]] = cpu({"a": -1.0, "b": 0.5})
+    for _ in range(3):
+        turn(loads, server)
+    assert caplog.text.count("load refused load=cpu broker=1 why=negative: -1") == 1
+
+
 def test_another_source_starts_with_nothing(loads: Loads, server: Server) -> None:
     server.answers[DEFAULT_QUERIES[CPU]] = cpu({"a": 0.5, "b": 0.25})
     turn(loads, server)

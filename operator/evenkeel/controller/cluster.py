@@ -215,6 +215,12 @@ def _decide_loads(cluster: BalancedCluster, report: Report) -> tuple[Condition, 
     faults = [fault for fault in report.faults if fault.subject == "prometheus"]
     if not faults:
         return (Condition(kind, Status.TRUE, Reason.MEASURED, "every load is known of every broker"),)
+    if all(fault.reason is Reason.PENDING for fault in faults):
+        before = cluster.status.condition(kind)
+        if before is not None and before.reason in set(Reason):
+            # A keeper that was started anew knows nothing for a moment, which is no news.
+            return (Condition(kind, Status(before.status), Reason(before.reason), before.message),)
+        return (Condition(kind, Status.UNKNOWN, Reason.PENDING, faults[0].message),)
     worst = min(faults, key=lambda fault: (fault.reason is Reason.SERIES_REFUSED, fault.message))
     message = clip("; ".join(fault.message for fault in faults))
     return (Condition(kind, Status.FALSE, worst.reason, message),)

@@ -151,7 +151,6 @@ class Cycle:
             self.faults.clear()
             self._forget()
             self._measurement = None
-            self._drift = DriftBook(self._monotonic)
             self.snapshot = self.measured_at = self._plan = self._moves = self._claim_report = None
         self._connection, self._healthy = connection, False
 
@@ -210,7 +209,10 @@ class Cycle:
         """What was learned of another cluster."""
         self._growth, self._noise, self._recovered = Growth(), FillNoise(), False
         self._known, self._shared = LastKnown(), SharedVolumes()
+        self._drift = DriftBook(self._monotonic)
         self._routers.forget()
+        self._loads.forget()
+        self.snapshot, self._full_in_days = None, {}
 
     def _act(self, desired: Desired) -> None:
         assert self._measurement is not None

@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from evenkeel.domain.exchange import Fault, LoadSource
 from evenkeel.domain.loads import DEFAULT_QUERIES, Sample
@@ -22,6 +22,7 @@ SUBJECT = "prometheus"
 KEEP_SECONDS = 60.0
 """Loads older than this, or than three intervals if those are longer, are unknown."""
 NAMED = 3
+NOT_ASKED = Fault(Reason.PENDING, "the first answer of Prometheus is awaited", SUBJECT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,8 @@ class Answers:
 
     samples: dict[str, tuple[Sample, ...]]
     errors: dict[str, EvenkeelError]
+    at_seconds: float
+    """When the last one came, seconds since the epoch by our clock."""
 
 
 class Loads:
@@ -53,7 +56,8 @@ class Loads:
         self._source: LoadSource | None = None
         self._memory = Memory()
         self._found: Judgement | None = None
-        self._found_at = 0.0
+        self._found_at = self._asked_at = 0.0
+        self._refused: frozenset[Refused] = frozenset()
         self._faults: tuple[Fault, ...] = ()
 
     def add_to(
@@ -67,20 +71,29 @@ class Loads:
             interval: seconds between two turns.
         """
         if source != self._source:
-            self._source, self._memory, self._found, self._faults = source, Memory(), None, ()
-            self._asked = None
+            self.forget()
+            self._source = source
         if source is None:
             return snapshot
+        now, longest = self._monotonic(), max(KEEP_SECONDS, 3 * interval)
         self._collect(snapshot.brokers)
         if self._asked is None:
-            self._asked = self._threads.submit(ask, source)
-        if self._found is None or self._monotonic() - self._found_at > max(KEEP_SECONDS, 3 * interval):
+            self._asked, self._asked_at = self._threads.submit(ask, source, self._wall_seconds), now
+        elif now - self._asked_at > longest:
+            what = f"{source.url} does not end its answers within {longest:g} s: no load is known"
+            self._faults = (Fault(Reason.PROMETHEUS_UNREACHABLE, what, SUBJECT),)
+        if self._found is None or now - self._found_at > longest:
             return snapshot
         return with_loads(snapshot, self._found.loads)
 
+    def forget(self) -> None:
+        """What was learned of another cluster's brokers, or from another server."""
+        self._asked, self._found, self._memory = None, None, Memory()
+        self._refused, self._faults = frozenset(), (NOT_ASKED,)
+
     def faults(self) -> tuple[Fault, ...]:
         """What could not be learned or believed, one fault per load."""
-        return self._faults
+        return self._faults if self._source is not None else ()
 
     def close(self) -> None:
         """Ask no more; a question under way is left to its time limit."""
@@ -89,15 +102,32 @@ class Loads:
     def _collect(self, brokers: tuple[Broker, ...]) -> None:
         if self._asked is None or not self._asked.done():
             return
-        answers, self._asked = self._asked.result(), None
-        judged = judge_loads(answers.samples, brokers, self._memory, self._wall_seconds())
+        asked, self._asked = self._asked, None
+        error = asked.exception()
+        if error is not None:
+            # A bug here, or an answer that nobody thought of, must not stop the measurement.
+            log.error("loads not learned", exc_info=error)
+            what = f"loads: {type(error).__name__}; the keeper's log has the details"
+            self._faults = (Fault(Reason.INTERNAL_ERROR, what, SUBJECT),)
+            return
+        answers = asked.result()
+        judged = judge_loads(answers.samples, brokers, self._memory, answers.at_seconds)
         self._memory = judged.memory
         if answers.samples:
             self._found, self._found_at = judged, self._monotonic()
+        self._log_refused(judged.refused)
         self._faults = (*_error_faults(answers), *_refused_faults(judged.refused))
 
+    def _log_refused(self, refused: tuple[Refused, ...]) -> None:
+        """With its numbers, once: what stays refused would fill the log with each measurement."""
+        causes = frozenset(replace(one, why=_cause(one)) for one in refused)
+        for one in refused:
+            if replace(one, why=_cause(one)) not in self._refused:
+                log.info("load refused load=%s broker=%d why=%s", one.name, one.broker, one.why)
+        self._refused = causes
 
-def ask(source: LoadSource) -> Answers:
+
+def ask(source: LoadSource, wall_seconds: Callable[[], float] = time.time) -> Answers:
     """Put every query to the server; what fails is in the answer."""
     samples: dict[str, tuple[Sample, ...]] = {}
     errors: dict[str, EvenkeelError] = {}
@@ -112,7 +142,7 @@ def ask(source: LoadSource) -> Answers:
                 errors[name] = error
                 if error.reason is Reason.PROMETHEUS_UNREACHABLE:
                     break  # each further query would wait as long
-    return Answers(samples, errors)
+    return Answers(samples, errors, wall_seconds())
 
 
 def _error_faults(answers: Answers) -> Iterable[Fault]:
@@ -125,9 +155,13 @@ def _refused_faults(refused: Iterable[Refused]) -> Iterable[Fault]:
     """One fault per load and cause; numbers are left out, or the report would change with each measurement."""
     causes: dict[tuple[str, str], list[int]] = {}
     for one in refused:
-        log.info("load refused load=%s broker=%d why=%s", one.name, one.broker, one.why)
-        causes.setdefault((one.name, one.why.split(":")[0]), []).append(one.broker)
+        causes.setdefault((one.name, _cause(one)), []).append(one.broker)
     for (name, cause), brokers in causes.items():
         named = ", ".join(map(str, brokers[:NAMED])) + (", ..." if len(brokers) > NAMED else "")
         what = f"{name} of {len(brokers)} brokers ({named}) is not used: {cause}"
         yield Fault(Reason.SERIES_REFUSED, what, SUBJECT)
+
+
+def _cause(refused: Refused) -> str:
+    """Without numbers, which differ each time."""
+    return refused.why.split(":")[0]
