@@ -9,7 +9,7 @@ from evenkeel.domain.exchange import BrokerPlace, Fault
 from evenkeel.errors import RetryableError
 from evenkeel.kafka.answers import DirAnswer
 from evenkeel.keeper.measurement import Measurement
-from evenkeel.keeper.shared_volumes import EVIDENCE, SharedVolumes, tolerance_bytes
+from evenkeel.keeper.shared_volumes import EVIDENCE, MOST_PAIRS, SharedVolumes, tolerance_bytes
 from evenkeel.reasons import Reason
 from tests.support.measurements import MIB, build_measurement
 
@@ -95,6 +95,17 @@ def test_deleted_data_that_still_takes_space_is_no_evidence() -> None:
         moved = dataclasses.replace(first[0], replica_bytes={("t", number): sizes[0] * MIB})
         dirs = {**measurement.dirs, 1: (moved,)}
         assert volumes.observe(dataclasses.replace(measurement, dirs=dirs), []) == []
+
+
+def test_hundreds_of_empty_disks_cost_no_more_than_some_thousand_pairs() -> None:
+    volumes = SharedVolumes()
+    entries = tuple(
+        DirAnswer(f"/data/{number}", online=True, total_bytes=TOTAL, usable_bytes=TOTAL)
+        for number in range(300)
+    )
+    for _ in range(2):
+        assert volumes.observe(dataclasses.replace(build_measurement(), dirs={1: entries}), []) == []
+    assert len(volumes._pairs) == MOST_PAIRS
 
 
 def test_disks_that_drift_apart_are_cleared() -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import combinations
+from itertools import combinations, islice
 
 from evenkeel.domain.exchange import BrokerPlace, Fault
 from evenkeel.kafka.answers import TopicPartition
@@ -23,6 +23,8 @@ EVIDENCE = 3
 """So many times data must have been told apart before anything is said."""
 NAMED = 6
 """Directories that a message lists."""
+MOST_PAIRS = 5000
+"""Pairs that are followed: hundreds of empty disks of one size are all alike, and nothing can be said of them yet."""
 MIB = 1024**2
 
 
@@ -121,16 +123,17 @@ def _has_shrunk(before: Mapping[TopicPartition, int] | None, now: Mapping[TopicP
 
 
 def _alike(now: Mapping[Place, _Reading]) -> list[tuple[Place, Place]]:
-    """Pairs of equal size and, within the tolerance, equal free bytes."""
+    """Pairs of equal size and, within the tolerance, equal free bytes; the first MOST_PAIRS."""
     by_total: dict[int, list[Place]] = {}
     for place in sorted(now):
         by_total.setdefault(now[place].total, []).append(place)
-    return [
+    pairs = (
         pair
         for total, group in by_total.items()
         for pair in combinations(group, 2)
         if abs(now[pair[0]].usable - now[pair[1]].usable) <= tolerance_bytes(total)
-    ]
+    )
+    return list(islice(pairs, MOST_PAIRS))
 
 
 def _join(pairs: Iterable[tuple[Place, Place]]) -> list[tuple[Place, ...]]:
