@@ -20,22 +20,44 @@ SECONDS = 150
 RUNS = [("16Ki", 20261), ("48Ki", 20262)]
 
 
-@pytest.mark.timeout(300, func_only=True)
+TRIES = 4
+"""An ingest of seconds may be over before a busy machine has found a producer to kill; then another one is begun."""
+
+
+class TooLateError(AssertionError):
+    """The ingest was over before its producer could be killed."""
+
+
+@pytest.mark.timeout(500, func_only=True)
 @pytest.mark.parametrize(("message_bytes", "seed"), RUNS)
 def test_a_killed_producer_loses_and_repeats_nothing(
     demo: Demo, vision: User, message_bytes: str, seed: int
 ) -> None:
-    name, dice = f"killed-{seed}", random.Random(seed)
-    ingest = {"parallelism": WORKERS, "messageBytes": message_bytes, "onBadRecord": "Quarantine"}
-    vision.apply(build_dataset(name, "clipart", ingest=ingest))
-    topic = read_topic(vision, name, "journal")
-    state = wait_written(demo.host_bootstrap, topic, share=dice.uniform(0.02, 0.7))
-    pod = choose_producer(vision, name, state, dice)
-    assert nodes.kill(pod, "producer") == 1
-    vision.wait_for("Ready", DATASET, name, SECONDS)
-    found = kafka.read_revision(demo.host_bootstrap, vision.get(DATASET, name))
-    assert sorted(found) == sorted(kafka.list_images(data.ensure_clipart()))
-    remove(demo, vision, name)
+    dice = random.Random(seed)
+    share = dice.uniform(0.02, 0.7)
+    for attempt in range(TRIES):
+        name = f"killed-{seed}-{attempt}"
+        ingest = {"parallelism": WORKERS, "messageBytes": message_bytes, "onBadRecord": "Quarantine"}
+        vision.apply(build_dataset(name, "clipart", ingest=ingest))
+        killed = kill_producer(demo, vision, name, share / 2**attempt, dice)
+        vision.wait_for("Ready", DATASET, name, SECONDS)
+        found = kafka.read_revision(demo.host_bootstrap, vision.get(DATASET, name))
+        assert sorted(found) == sorted(kafka.list_images(data.ensure_clipart()))
+        remove(demo, vision, name)
+        if killed:
+            return
+    pytest.fail(f"{TRIES} ingests were over before a producer could be killed")
+
+
+def kill_producer(demo: Demo, user: User, name: str, share: float, dice: random.Random) -> bool:
+    """Kill one that has work once this share is written; False where the ingest was over too soon."""
+    topic = read_topic(user, name, "journal")
+    try:
+        state = wait_written(demo.host_bootstrap, topic, share)
+        pod = choose_producer(user, name, state, dice)
+    except TooLateError:
+        return False
+    return nodes.kill(pod, "producer") == 1
 
 
 def read_topic(user: User, name: str, role: str) -> str:
@@ -52,7 +74,8 @@ def wait_written(bootstrap: str, topic: str, share: float) -> JournalState:
     for state in kafka.follow_journal(bootstrap, topic):
         assert time.monotonic() < deadline, f"{state.acknowledged_records} of {state.planned_records} records"
         if state.planned_records and state.acknowledged_records >= share * state.planned_records:
-            assert state.open_slices(), "the ingest was over before its producer could be killed"
+            if not state.open_slices():
+                raise TooLateError
             return state
     raise AssertionError("a journal has no end")
 
@@ -68,7 +91,8 @@ def choose_producer(user: User, dataset: str, state: JournalState, dice: random.
         for pod in user.list("pods", selector)
         if pod["status"]["phase"] == "Running" and pod["metadata"]["labels"][INDEX_LABEL] in busy
     ]
-    assert pods, "no producer is at work any more"
+    if not pods:
+        raise TooLateError
     return dice.choice(pods)
 
 
