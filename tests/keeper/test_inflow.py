@@ -66,6 +66,23 @@ def test_shares_are_smoothed() -> None:
     assert watch.go_on(0, 300).percent == 0
 
 
+def test_a_topic_that_begins_to_be_written_is_not_nobodys_before_routers_can_have_told() -> None:
+    book = InflowBook()
+    for second in (0, 5, 10):
+        book.observe(FakeGrowth(RATE, 0.0), steering(0.0), {}, ["t"], now_ms=second * 1000)
+        assert book.topic("t") == SteeredTopic()
+        assert not book.unsteered()
+    book.observe(FakeGrowth(RATE, 0.0), steering(RATE), {}, ["t"], now_ms=15_000)
+    assert book.topic("t").percent == 100
+
+
+def test_routers_that_tell_everything_at_once_are_believed_at_once() -> None:
+    book = InflowBook()
+    for second in (0, 5):
+        book.observe(FakeGrowth(RATE), steering(RATE), {}, ["t"], now_ms=second * 1000)
+    assert book.topic("t").percent == 100
+
+
 def test_few_are_said_to_be_only_after_two_minutes_of_inflow() -> None:
     watch = Watch()
     assert watch.go_on(0, 120) == SteeredTopic(0, few=False, settled=False)

@@ -28,6 +28,10 @@ ENOUGH_PERCENT = 25
 PATIENCE_SECONDS = 120.0
 """Inflow must have been seen for so long before routed producers are called few: they have just started."""
 SMOOTHING_SECONDS = 30.0
+HEARD_SECONDS = 15.0
+"""Routers tell a rate with their second heartbeat, 10 s after their first record: sooner the inflow of a topic
+that begins to be written would seem to be nobody's, and with the smoothing so for a minute (seen on real brokers:
+a level cluster was unlevelled again for inflow that never came)."""
 LEAST_RATE = 1024.0
 """Bytes per second below which nothing is concluded from a topic's inflow."""
 
@@ -101,6 +105,9 @@ class _Share:
     settled: bool = False
 
     def note(self, share: float, seconds: float, patience: float) -> None:
+        if self.value is None and share < 1.0 and self.seconds + seconds < HEARD_SECONDS:
+            self.seconds += seconds
+            return
         part = 1.0 - math.exp(-seconds / SMOOTHING_SECONDS)
         self.value = share if self.value is None else self.value + part * (share - self.value)
         self.seconds += seconds
@@ -150,8 +157,10 @@ class InflowBook:
             told = steering.topics.get(topic, TopicSteering())
             if whole is not None and whole >= LEAST_RATE and seconds > 0:
                 share = min(1.0, told.disk_rate(whole) / whole)
-                self._shares.setdefault(topic, _Share()).note(share, seconds, patience_seconds)
-                self._note_partitions(topic, growth, told, told.disk_rate(whole), tables.get(topic))
+                known = self._shares.setdefault(topic, _Share())
+                known.note(share, seconds, patience_seconds)
+                if known.value is not None:
+                    self._note_partitions(topic, growth, told, told.disk_rate(whole), tables.get(topic))
 
     def topic(self, name: str) -> SteeredTopic:
         """What is known of a topic."""
