@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from types import SimpleNamespace
 from typing import Any
@@ -18,13 +19,24 @@ from evenkeel.router.state import RouterState
 
 
 class FakeConsumer:
-    """Knows one topic of `partitions` partitions."""
+    """Knows one topic of `partitions` partitions, or of none."""
 
     def __init__(self, partitions: int) -> None:
         self.partitions = partitions
+        self.problem: KafkaException | None = None
+        self.asked = 0
+
+    def poll(self, timeout: float) -> None:
+        del timeout
 
     def list_topics(self, topic: str, timeout: float) -> Any:
         del timeout
+        self.asked += 1
+        if self.problem is not None:
+            raise self.problem
+        if not self.partitions:
+            gone = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)
+            return SimpleNamespace(topics={topic: SimpleNamespace(error=gone, partitions={})})
         found = {number: SimpleNamespace(leader=1) for number in range(self.partitions)}
         return SimpleNamespace(topics={topic: SimpleNamespace(error=None, partitions=found)})
 
@@ -74,4 +86,67 @@ def test_the_thread_outlives_whatever_happens_in_it(monkeypatch: pytest.MonkeyPa
     assert thread.is_alive()
     assert state.read_errors >= 4
     thread.stop()
+    assert not thread.is_alive()
+
+
+def test_a_topic_that_is_not_there_is_not_routed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Made anew with fewer partitions, it would fail records in their delivery reports."""
+    monkeypatch.setattr(follower, "LEADERS_SECONDS", 0.0)
+    monkeypatch.setattr(follower, "REFRESH_SECONDS", 0.0)
+    state = RouterState("me", Settings(heartbeat_ms=0))
+    thread, consumer = Follower(state, {}), FakeConsumer(2)
+    thread._take(consumer, build_message((500_000, 500_000), 1))  # type: ignore[arg-type]
+    for partitions, routed in ((2, True), (0, False), (2, True)):
+        consumer.partitions = partitions
+        thread._tick(consumer, fresh=False)  # type: ignore[arg-type]
+        assert state.runs["t"].routed is routed
+
+
+def test_after_silence_not_every_table_asks_for_leaders() -> None:
+    thread, consumer = Follower(RouterState("me", Settings()), {}), FakeConsumer(2)
+    consumer.problem = KafkaException(KafkaError(KafkaError._TIMED_OUT))
+    for topic in ("a", "b", "c"):
+        thread._ask_leaders(consumer, (topic,))  # type: ignore[arg-type]
+    assert consumer.asked == 1
+
+
+def test_without_a_routes_topic_one_client_asks_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(follower, "RETRY_SECONDS", 0.0)
+    state = RouterState("me", Settings(heartbeat_ms=0))
+    thread, consumer = Follower(state, {}), FakeConsumer(0)
+
+    def poll(_: float) -> None:
+        if consumer.asked == 3:
+            thread.release()
+
+    monkeypatch.setattr(consumer, "poll", poll)
+    thread._follow(consumer)  # type: ignore[arg-type]
+    assert (consumer.asked, state.read_errors) == (3, 3)
+
+
+def test_a_process_without_room_for_a_thread_gets_a_plain_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: Follower) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(Follower, "start", refuse)
+    state = RouterState("me", Settings())
+    thread = Follower(state, {})
+    thread.begin()
+    thread.stop()
+    assert "new thread" in state.last_problem
+
+
+def test_the_end_of_the_interpreter_waits_for_all_threads_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = threading.Event()
+
+    def work(thread: Follower, _: object) -> None:
+        begun.set()
+        thread._ended.wait(30)
+
+    monkeypatch.setattr(Follower, "_follow", work)
+    thread = Follower(RouterState("me", Settings()), {"bootstrap.servers": "127.0.0.1:1", "log_level": 0})
+    thread.begin()
+    assert begun.wait(10)
+    follower._end_all()
+    thread.join(10)
     assert not thread.is_alive()

@@ -57,6 +57,7 @@ def producer(mock: Mock) -> Iterator[Producer]:
 
 def steer(mock: Mock, producer: Producer, topic: str, weights: tuple[int, ...], **changes: Any) -> None:
     """Publish until it is followed: the mock knows no offsets by time, so that earlier records are unseen."""
+    mock.plain.list_topics(topic, timeout=10)  # which makes it: what is not there is not routed
     deadline = time.monotonic() + 20
     while not producer.wait_for_table(topic, mock.publish(weights, topic, **changes), 0.5):
         assert time.monotonic() < deadline, producer.router_stats()
@@ -114,6 +115,23 @@ def test_a_batch_is_split_into_runs(mock: Mock, producer: Producer) -> None:
     producer.flush(20)
     assert volume[0] == pytest.approx(10, abs=1)
     assert set(volume) == {0, 2}
+
+
+def test_a_batch_that_is_none_is_refused_as_by_the_client(producer: Producer) -> None:
+    for messages in ([1], None, [{"value": 5}]):
+        with pytest.raises(TypeError) as ours:
+            producer.produce_batch("t", messages)  # type: ignore[arg-type]
+        with pytest.raises(TypeError) as theirs:
+            confluent_kafka.Producer.produce_batch(producer, "t", messages)
+        assert str(ours.value) == str(theirs.value)
+    assert "t" not in producer.router_stats().topics
+
+
+def test_pinned_records_of_a_batch_are_not_counted(mock: Mock, producer: Producer) -> None:
+    messages = [{"value": b"xx", "partition": 1}, {"value": b"yyy"}]
+    assert producer.produce_batch("pinned", messages) == 2
+    assert producer.flush(20) == 0
+    assert producer.router_stats().topics["pinned"].bytes == 3
 
 
 def test_a_table_for_partitions_that_do_not_exist_never_makes_produce_fail(mock: Mock) -> None:

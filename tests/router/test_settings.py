@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import random
 import subprocess
 import sys
 from typing import Any
@@ -26,13 +27,27 @@ def test_our_keys_never_reach_the_client() -> None:
     assert settings.phase == 0.25
 
 
+def test_a_programs_own_random_numbers_stay_as_they_are() -> None:
+    state = random.getstate()
+    split_config({})
+    assert random.getstate() == state
+
+
 def test_phase_is_random_by_default() -> None:
     assert split_config({})[0].phase != split_config({})[0].phase
 
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("phase", 2), ("phase", "x"), ("heartbeat.ms", -1), ("message.bytes", None), ("colour", "red")],
+    [
+        ("phase", 2),
+        ("phase", "x"),
+        ("heartbeat.ms", -1),
+        ("message.bytes", None),
+        ("colour", "red"),
+        ("topics", 5),
+        ("topics", [5]),
+    ],
 )
 def test_bad_settings_are_named(key: str, value: object) -> None:
     with pytest.raises(InputError, match=f"evenkeel.{key}"):

@@ -224,3 +224,30 @@ def test_partitions_that_came_after_the_table_take_part_in_what_is_mixed_in() ->
     assert {p: count / 600 for p, count in written.items()} == pytest.approx(
         {0: 0.3 + 1 / 6, 1: 0.2 + 1 / 6, 2: 1 / 6}, abs=0.01
     )
+
+
+def test_a_clock_that_was_set_back_does_not_keep_a_table_for_ever() -> None:
+    one = state()
+    one.adapt_runs(5_000.0, 0.005)
+    offer(one, taken_at_ms=10_000_000, valid_ms=60_000)
+    one.refresh(10_000_000, {})
+    one.adapt_runs(5_060.0, 0.005)
+    one.refresh(0, {})
+    assert one.mode("t") is RouteMode.TABLE
+    one.adapt_runs(5_300.0, 0.005)
+    one.refresh(0, {})
+    assert one.mode("t") is RouteMode.MIXED
+    one.adapt_runs(5_600.0, 0.005)
+    one.refresh(0, {})
+    assert one.mode("t") is RouteMode.DEFAULT
+
+
+def test_heartbeats_leave_out_topics_that_nobody_writes_to() -> None:
+    one = state(topics=())
+    offer(one, topic="used")
+    offer(one, topic="idle")
+    one.refresh(0, {})
+    write(one, "used", 10)
+    assert set(one.heartbeat(0.0).topics) == {"used"}
+    write(one, "idle", 10)
+    assert set(one.heartbeat(0.0).topics) == {"used", "idle"}

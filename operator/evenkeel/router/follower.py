@@ -6,10 +6,12 @@ no reference to the Producer: a forgotten Producer is collected and ends its thr
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import logging
 import threading
 import time
+import weakref
 from collections.abc import Mapping
 from typing import Any
 
@@ -29,6 +31,11 @@ LEADERS_SECONDS = 5.0
 CALL_TIMEOUT = 5.0
 RETRY_SECONDS = 0.5
 FEW_TOPICS = 3
+EXIT_SECONDS = 1.0
+"""Longest wait for all threads together when the interpreter ends."""
+NONE_LED = (False,)
+"""Of a topic that is not there, or not known yet: whether a partition exists would be a guess."""
+_GONE = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)  # noqa: SLF001 - its public name
 
 logger = logging.getLogger(__name__)
 client_logger = logging.getLogger("evenkeel.router.client")
@@ -47,6 +54,20 @@ class Follower(threading.Thread):
         self._heartbeats: PlainProducer | None = None
         self._due: dict[str, float] = {}
         self._credentials: tuple[str, str] | None = None
+        self._silent_until = 0.0
+
+    def begin(self) -> None:
+        """Start the thread; a process that may have no more threads writes as the plain client does."""
+        try:
+            self.start()
+        except RuntimeError as error:
+            self._note(f"starting the routing thread: {error}")
+        else:
+            _running.add(self)
+
+    def release(self) -> None:
+        """Have the thread end soon; returns at once."""
+        self._ended.set()
 
     def stop(self, timeout: float = 1.0) -> None:
         """End the thread; waits at most `timeout` seconds for it."""
@@ -74,6 +95,7 @@ class Follower(threading.Thread):
                 if consumer is not None:
                     with contextlib.suppress(KafkaException, RuntimeError):
                         consumer.close()
+        self._heartbeats = None  # its connections end here, not with a Producer that is kept after `close`
 
     def _age(self) -> None:
         """Let tables age while there is no reader; were this thread to die, they would be followed for ever."""
@@ -89,7 +111,12 @@ class Follower(threading.Thread):
             logger.warning("router=%s problem=%s", self._state.router, problem)
 
     def _follow(self, consumer: Consumer) -> None:
-        start = self._find_start(consumer)
+        while (start := self._find_start(consumer)) is None:
+            # The same client asks again: a new one each time would log in each time, in clusters without a keeper too.
+            consumer.poll(0)
+            self._tick(consumer, fresh=False)
+            if self._ended.wait(RETRY_SECONDS):
+                return
         consumer.assign([start])
         while not self._ended.is_set():
             message = consumer.poll(POLL_SECONDS)
@@ -99,11 +126,15 @@ class Follower(threading.Thread):
                 message = consumer.poll(0)
             self._tick(consumer, fresh=fresh)
 
-    def _find_start(self, consumer: Consumer) -> TopicPartition:
-        """First record of the last 10 minutes; the end as it was before we asked where there is none."""
+    def _find_start(self, consumer: Consumer) -> TopicPartition | None:
+        """First record of the last 10 minutes; the end as it was before we asked where there is none.
+
+        None: there is no such topic, or no right to see it.
+        """
         described = consumer.list_topics(ROUTES_TOPIC, timeout=CALL_TIMEOUT).topics[ROUTES_TOPIC]
         if described.error is not None:
-            raise KafkaException(described.error)
+            self._note(f"reading {ROUTES_TOPIC}: {described.error}")
+            return None
         _, end = consumer.get_watermark_offsets(TopicPartition(ROUTES_TOPIC, 0), timeout=CALL_TIMEOUT)
         since = TopicPartition(ROUTES_TOPIC, 0, _now_ms() - LOOK_BACK_MS)
         (start,) = consumer.offsets_for_times([since], timeout=CALL_TIMEOUT)
@@ -142,7 +173,8 @@ class Follower(threading.Thread):
         if known is None or not self._is_due(f"partitions of {topic}", time.monotonic(), LEADERS_SECONDS):
             return False
         self._ask_leaders(consumer, (topic,))
-        return len(self._leaders[topic]) != len(known)
+        found = self._leaders.get(topic)
+        return found is not None and len(found) != len(known)
 
     def _tick(self, consumer: Consumer | None, *, fresh: bool) -> None:
         """What has to be done every now and then, with or without a view of the routes topic."""
@@ -158,7 +190,8 @@ class Follower(threading.Thread):
             self._state.take_statistics(now)
             fresh = True
         if fresh:
-            self._state.refresh(_now_ms(), self._leaders)
+            led = {topic: self._leaders.get(topic, NONE_LED) for topic in self._state.routed_topics()}
+            self._state.refresh(_now_ms(), led)
         every = self._state.settings.heartbeat_ms / 1000
         if every > 0 and self._is_due("heartbeat", now, every):
             self._send_heartbeat(now)
@@ -179,6 +212,8 @@ class Follower(threading.Thread):
 
     def _ask_leaders(self, consumer: Consumer, topics: tuple[str, ...]) -> None:
         """Which partitions have a leader: an explicit partition without one would wait out its time limit."""
+        if time.monotonic() < self._silent_until:
+            return  # for each of many tables it would wait anew
         try:
             answers = (
                 [consumer.list_topics(topic, timeout=CALL_TIMEOUT) for topic in topics]
@@ -187,9 +222,13 @@ class Follower(threading.Thread):
             )
         except KafkaException as error:
             self._note(f"asking for leaders: {error}")
+            self._silent_until = time.monotonic() + LEADERS_SECONDS
             return
         for answer in answers:
             for name, topic in answer.topics.items():
+                if topic.error is not None and topic.error.code() in _GONE:
+                    # A record for a partition that a topic made anew lacks would fail in its delivery report.
+                    self._leaders.pop(name, None)
                 if topic.error is None and topic.partitions and self._state.wants(name):
                     found = [topic.partitions[p].leader >= 0 for p in sorted(topic.partitions)]
                     self._leaders[name] = tuple(found)
@@ -219,3 +258,17 @@ class Follower(threading.Thread):
 
 def _now_ms() -> int:
     return int(time.time() * 1000)
+
+
+_running: weakref.WeakSet[Follower] = weakref.WeakSet()
+
+
+@atexit.register
+def _end_all() -> None:
+    """End all threads, before the interpreter takes their clients apart."""
+    deadline = time.monotonic() + EXIT_SECONDS
+    alive = [one for one in _running if one.is_alive()]
+    for one in alive:
+        one.release()
+    for one in alive:
+        one.join(max(0.0, deadline - time.monotonic()))

@@ -61,8 +61,10 @@ class Producer(confluent_kafka.Producer):
         collect_statistics(rest, self._state.statistics.offer)
         super().__init__(rest, **({} if logger is None else {"logger": logger}))
         self._lanes = self._state.lanes
-        self._stop = weakref.finalize(self, self._follower.stop)
-        self._follower.start()
+        # Without waiting: whoever drops the last reference, or collects garbage, has no time to spare.
+        self._stop = weakref.finalize(self, self._follower.release)
+        self._stop.atexit = False  # the follower's module ends all threads then
+        self._follower.begin()
 
     # The hot path: a name or an argument more shows in benchmarks/router_cost.py.
     def produce(
@@ -129,14 +131,20 @@ class Producer(confluent_kafka.Producer):
         **named: Any,
     ) -> int:
         """As confluent_kafka.Producer.produce_batch; a batch of unkeyed messages is split into runs."""
-        run = self._lanes.get(topic) or self._state.open_lane(topic)
-        keyed = any(message.get("key") is not None for message in messages)
-        if partition >= 0 or keyed:
+        try:
+            keyed = any(message.get("key") is not None for message in messages)
+            # One with a partition of its own goes there whatever the batch says.
+            sizes = [
+                0 if "partition" in message else len(message.get("value") or b"") for message in messages
+            ]
+        except (AttributeError, TypeError):
+            keyed, sizes = True, []  # the client says what is wrong with it
+        if partition >= 0 or keyed or not isinstance(topic, str):
             return int(super().produce_batch(topic, messages, partition, *rest, **named))
+        run = self._lanes.get(topic) or self._state.open_lane(topic)
         total = start = 0
         current = run.partition
-        for i, message in enumerate(messages):
-            size = len(message.get("value") or b"")
+        for i, size in enumerate(sizes):
             run.sent += size
             chosen = run.turn(size) if run.sent > run.limit else run.partition
             if chosen != current and i > start:
@@ -185,7 +193,7 @@ class Producer(confluent_kafka.Producer):
 
     def close(self, *rest: Any, **named: Any) -> Any:
         """End the routing thread, then as confluent_kafka.Producer.close."""
-        self._stop()
+        self._follower.stop()
         return super().close(*rest, **named)
 
     def __exit__(
@@ -194,5 +202,5 @@ class Producer(confluent_kafka.Producer):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> Any:
-        self._stop()
+        self._follower.stop()
         return super().__exit__(kind, error, trace)

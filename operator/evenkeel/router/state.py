@@ -25,11 +25,13 @@ LANES = 4096
 class _Followed:
     """The table a topic follows, and since how many bytes."""
 
-    __slots__ = ("due", "led", "mix", "share", "since", "table")
+    __slots__ = ("came", "due", "led", "mix", "share", "since", "table")
 
-    def __init__(self, table: RouteTable, since: int) -> None:
+    def __init__(self, table: RouteTable, since: int, came: float | None) -> None:
         self.table = table
         self.since = since
+        self.came = came
+        """Monotonic seconds; None: not known yet."""
         self.share: float | None = None
         self.due = -1.0
         """The mixture by limits when the schedule was made; more where no partition was left."""
@@ -58,6 +60,9 @@ class RouterState:
         self._followed: dict[str, _Followed] = {}
         self._rates: dict[str, RateMeter] = {}
         self._wire: dict[str, tuple[int, float]] = {}
+        self._now: float | None = None
+        self._unused: set[str] = set()
+        """Topics with a table that nobody wrote to; of thousands of tables a producer uses few."""
         self._passing = TopicRun(0.0)
         for topic in settings.topics:
             self._open_run(topic)
@@ -98,17 +103,29 @@ class RouterState:
             self._refresh_topic(topic, table, now_ms, leaders.get(topic, ()))
 
     def _refresh_topic(self, topic: str, table: RouteTable, now_ms: int, led: tuple[bool, ...]) -> None:
+        if topic not in self.runs:
+            self._unused.add(topic)
         run = self.runs.get(topic) or self._open_run(topic)
         followed = self._followed.get(topic)
         if followed is None or followed.table is not table:
-            followed = self._followed[topic] = _Followed(table, run.bytes)
+            followed = self._followed[topic] = _Followed(table, run.bytes, self._now)
+        now_ms = max(now_ms, table.taken_at_ms + self._age_ms(followed))
         written, share = run.bytes - followed.since, self._share(topic, followed)
         due = mixture(table, now_ms=now_ms, written_bytes=written, share=share)
         if abs(due - followed.due) >= MIX_STEP or led != followed.led:
             effective = effective_weights(table, now_ms=now_ms, written_bytes=written, share=share, led=led)
             followed.due, followed.mix, followed.led = due, effective.mix, led
             run.follow(effective.weights)
-            self.store.announce(topic, table.plan_offset)
+            if effective.weights is not None:
+                self.store.announce(topic, table.plan_offset)
+
+    def _age_ms(self, followed: _Followed) -> int:
+        """Time since the table came here: a wall clock that was set back must not make it last for ever."""
+        if self._now is None:
+            return 0
+        if followed.came is None:
+            followed.came = self._now
+        return int(1000 * (self._now - followed.came))
 
     def _share(self, topic: str, followed: _Followed) -> float:
         """Of the table's budget: the largest since it came, since who falls silent has not spent more."""
@@ -120,6 +137,7 @@ class RouterState:
 
     def adapt_runs(self, now: float, linger: float, batch: int = 1_000_000) -> None:
         """Measure rates and fit the length of the runs to them; `now` in monotonic seconds."""
+        self._now = now
         seconds = run_seconds(linger, self._round_trip(now))
         for topic, run in list(self.runs.items()):
             meter = self._rates.setdefault(topic, RateMeter())
@@ -156,6 +174,10 @@ class RouterState:
             followed = self._followed.get(topic)
             owner_epoch, epoch = (followed.table.owner_epoch, followed.table.epoch) if followed else (0, 0)
             total = run.bytes
+            if topic in self._unused:
+                if not total:
+                    continue
+                self._unused.discard(topic)
             wire = self._wire_bytes(topic, total)
             topics[topic] = TopicHeartbeat(total, self.mode(topic), owner_epoch, epoch, wire)
         return RouterHeartbeat(self.router, topics, self.statistics.brokers(now))
