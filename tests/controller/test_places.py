@@ -125,7 +125,7 @@ def claim(name: str) -> dict[str, Any]:
     [
         ({"csi": {"driver": "ebs", "volumeHandle": "v-1"}}, "pv-1"),
         ({"local": {"path": "/mnt/disk1/"}}, "node-of-k-0:/mnt/disk1"),
-        ({"hostPath": {"path": "/mnt/disk1"}}, "node-of-k-0:/mnt/disk1"),
+        ({"hostPath": {"path": "/mnt/disk1"}}, "hostPath:node-of-k-0:/mnt/disk1"),
         ({"nfs": {"server": "store", "path": "/kafka"}}, "store:/kafka"),
     ],
 )
@@ -143,6 +143,15 @@ def test_the_deepest_mount_holds_a_log_dir_and_names_are_whole() -> None:
         found, {0: "x"}, "/data/kafka", "/data/second/kafka", "/database", idFrom="PodIndex"
     ).known
     assert place.volumes == {"/data/kafka": "pv-a", "/data/second/kafka": "pv-b"}
+
+
+def test_one_folder_of_a_node_may_hold_many_disks() -> None:
+    host = {"hostPath": {"path": "/mnt"}}
+    items = [broker(f"k-{number}", ("/mnt", host), nodeName="node") for number in (0, 1)]
+    found = places(viewed(*items), {0: "x"}, "/mnt/disk1", "/mnt/disk2", idFrom="PodIndex")
+    assert found.known == (BrokerPlace(0, "node", {}),)
+    found = places(viewed(*items), {0: "x", 1: "y"}, "/mnt/disk", idFrom="PodIndex")
+    assert [place.volumes for place in found.known] == [{}, {}]
 
 
 def test_what_cannot_be_told_stays_unknown() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from evenkeel.api.balanced_cluster import BalancedCluster, BrokerIdSource, BrokerPods
@@ -19,6 +19,8 @@ KIND = "BrokerPods"
 """What the store calls the pods of one cluster's brokers; no kind of the API server."""
 LABEL_POD_INDEX = "apps.kubernetes.io/pod-index"
 _NUMBER = re.compile(r"-([0-9]{1,6})$")
+HOST_PATH = "hostPath:"
+"""Begins the name of a volume that is a folder of a node; names of nodes and volumes have no capital letters."""
 SAID = 10
 """Brokers that a message names."""
 
@@ -73,7 +75,7 @@ def find_places(cluster: BalancedCluster, found: BrokerPodsFound | None, report:
     for volume in report.volumes:
         paths.setdefault(volume.broker, []).append(volume.path)
     owners = _match(how, found.pods, report.hosts)
-    known = tuple(
+    known = _without_shared_host_paths(
         _place(broker, owners[broker], paths[broker]) for broker in sorted(paths) if broker in owners
     )
     missing = sorted(paths.keys() - owners.keys())
@@ -123,6 +125,27 @@ def _is_called(pod: BrokerPod, host: str) -> bool:
 def _place(broker: int, pod: BrokerPod, paths: Iterable[str]) -> BrokerPlace:
     volumes = {path: volume for path in sorted(paths) if (volume := _volume_of(pod, path)) is not None}
     return BrokerPlace(broker, pod.node, volumes)
+
+
+def _without_shared_host_paths(places: Iterable[BrokerPlace]) -> tuple[BrokerPlace, ...]:
+    """The places without host paths that hold several log directories.
+
+    A folder of a node may hold the mounts of many disks (`/mnt` with `/mnt/disk1`, `/mnt/disk2`), which come into the
+    pod with it. Unknown, they are watched by the keeper, which suspects those that do share one.
+    """
+    found = tuple(places)
+    uses = Counter(volume for place in found for volume in place.volumes.values())
+    return tuple(
+        replace(
+            place,
+            volumes={
+                path: volume
+                for path, volume in place.volumes.items()
+                if uses[volume] == 1 or not volume.startswith(HOST_PATH)
+            },
+        )
+        for place in found
+    )
 
 
 def _volume_of(pod: BrokerPod, path: str) -> str | None:
@@ -186,15 +209,15 @@ def claim_name(volume: Mapping[str, Any], pod: str) -> str | None:
 def _identity(volume: Mapping[str, Any], pod: str, node: str, claims: Mapping[str, Object]) -> str | None:
     """A name that is the same for whatever shares one backing store."""
     if "hostPath" in volume:
-        return f"{node}:{_plain(volume['hostPath']['path'])}"
+        return f"{HOST_PATH}{node}:{_plain(volume['hostPath']['path'])}"
     claim = claim_name(volume, pod)
     bound = claims.get(claim) if claim is not None else None
     if bound is None:
         return None
     spec = bound["spec"]
-    for kind in ("hostPath", "local"):
+    for kind, prefix in (("hostPath", HOST_PATH), ("local", "")):
         if kind in spec:
-            return f"{node}:{_plain(spec[kind]['path'])}"
+            return f"{prefix}{node}:{_plain(spec[kind]['path'])}"
     if "nfs" in spec:
         return f"{spec['nfs']['server']}:{_plain(spec['nfs']['path'])}"
     return str(bound["metadata"]["name"])

@@ -27,6 +27,7 @@ from evenkeel.keeper.loads import Loads
 from evenkeel.keeper.measurement import Measurement
 from evenkeel.keeper.moves import build_moves_report
 from evenkeel.keeper.noise import FillNoise
+from evenkeel.keeper.places import believe_places
 from evenkeel.keeper.report import Facts, build_report
 from evenkeel.keeper.revisions import Revisions
 from evenkeel.keeper.routes import (
@@ -175,22 +176,22 @@ class Cycle:
             routed = routed_topics(desired, measurement.topics)
             self._routers.observe(self._growth, self.published.tables, routed, desired.policy, now_ms)
         known = self._known.complete(measurement, desired.policy.interval_seconds)
+        places, odd = believe_places(desired.places, known)
         snapshot = assemble(
             known,
             self._growth,
-            places=desired.places,
+            places=places,
             inflow=self._inflow(desired, measurement),
             horizons=horizons,
             before=self.snapshot,
         )
-        policy = desired.policy
-        self.snapshot = self._loads.add_to(snapshot, policy.loads, policy.interval_seconds)
+        self.snapshot = self._loads.add_to(snapshot, desired.policy.loads, desired.policy.interval_seconds)
         self.faults.set("loads", self._loads.faults())
         if fresh:
             self._noise.observe(self.snapshot)
         self._measurement, self.measured_at = measurement, self._monotonic()
-        shared = self._shared.observe(measurement, desired.places)
-        return [*measurement_faults(measurement, known.kept_dirs), *shared]
+        shared = self._shared.observe(measurement, places)
+        return [*measurement_faults(measurement, known.kept_dirs), *odd, *shared]
 
     def _other_cluster(self, measurement: Measurement) -> bool:
         assert self._measurement is not None
