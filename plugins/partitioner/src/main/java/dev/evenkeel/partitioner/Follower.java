@@ -208,7 +208,9 @@ final class Follower extends Thread {
         boolean changed = false;
         for (String topic : router.routedTopics()) {
             Cluster now = router.cluster(topic);
-            if (now != null && now != seen.put(topic, now)) {
+            if (now == null) {
+                seen.remove(topic);
+            } else if (now != seen.put(topic, now)) {
                 changed |= setLeaders(topic, now.partitionsForTopic(topic));
             }
         }

@@ -72,7 +72,7 @@ final class Router {
         return now == null ? null : now.table;
     }
 
-    /** The cluster as the topic's records saw it last; null: there were none. */
+    /** The cluster as the topic's records saw it last; null: there were none of late. */
     Cluster cluster(String topic) {
         TopicRun run = runs.get(topic);
         return run == null ? null : run.cluster();
@@ -168,13 +168,19 @@ final class Router {
         int others = 0;
         for (Map.Entry<String, TopicRun> entry : runs.entrySet()) {
             String topic = entry.getKey();
+            if (!wants(topic)) {
+                continue;
+            }
             RouteTable table = table(topic);
-            if (!wants(topic) || (table == null && ++others > REPORTED_TOPICS)) {
+            long bytes = entry.getValue().bytes();
+            // Of thousands of tables a producer uses few.
+            boolean counts = table == null ? ++others <= REPORTED_TOPICS : bytes > 0;
+            if (!counts) {
                 continue;
             }
             topics.append(topics.length() == 0 ? "" : ",")
                     .append(Json.quote(topic))
-                    .append(":{\"bytes\":").append(entry.getValue().bytes())
+                    .append(":{\"bytes\":").append(bytes)
                     .append(",\"mode\":\"").append(mode(topic))
                     .append("\",\"ownerEpoch\":").append(table == null ? 0 : table.ownerEpoch)
                     .append(",\"epoch\":").append(table == null ? 0 : table.epoch)
@@ -217,6 +223,7 @@ final class Router {
         private final RouteTable table;
         private final long since;
         private final long sinceMs;
+        private final long cameNanos = System.nanoTime();
         private long markBytes;
         private long markMs;
         /** The largest since the table came: who falls silent has not spent more of the budget. */
@@ -235,7 +242,9 @@ final class Router {
         private void refresh(TopicRun run, long nowMs, boolean[] leaders) {
             long bytes = run.bytes();
             rate = Math.max(rate, measure(bytes, nowMs));
-            Effective now = Effective.of(table, nowMs, bytes - since, rate, leaders);
+            // A wall clock that was set back must not make a table last for ever.
+            long agedMs = table.takenAtMs + (System.nanoTime() - cameNanos) / 1_000_000;
+            Effective now = Effective.of(table, Math.max(nowMs, agedMs), bytes - since, rate, leaders);
             if (Math.abs(now.mix - mix) >= MIX_STEP || !Arrays.equals(leaders, led)) {
                 mix = now.mix;
                 led = leaders;

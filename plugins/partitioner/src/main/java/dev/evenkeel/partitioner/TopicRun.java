@@ -21,6 +21,8 @@ final class TopicRun {
     static final long RUN_NANOS = 100_000_000L;
     private static final int NONE = -1;
     private static final int FEW_RUNS = 3;
+    /** After so many calls of `adapt` (one a second) without a byte a topic is idle. */
+    static final int IDLE_CALLS = 60;
     /** Mean lengths that differ by less than this factor are taken as equal. */
     private static final double ALIKE = 1.25;
 
@@ -43,6 +45,8 @@ final class TopicRun {
     private double stride;
     private long measuredBytes;
     private long measuredRuns;
+    private long idleBytes;
+    private int idleCalls;
     private Schedule schedule;
 
     /** `messageBytes`: usual size of a message where known, else 0. */
@@ -161,6 +165,11 @@ final class TopicRun {
         lock.lock();
         try {
             long bytes = done + sent.get();
+            idleCalls = bytes == idleBytes ? idleCalls + 1 : 0;
+            idleBytes = bytes;
+            if (idleCalls >= IDLE_CALLS) {
+                cluster = null; // each topic would hold a description of its own of the whole cluster
+            }
             long count = runs - measuredRuns;
             if (count >= FEW_RUNS && stride > 0) {
                 double mean = (bytes - measuredBytes) / (double) count;
@@ -206,7 +215,7 @@ final class TopicRun {
         }
     }
 
-    /** The cluster as the producer saw it last; null before the first record. */
+    /** The cluster as the producer saw it last; null before the first record, and for an idle topic. */
     Cluster cluster() {
         return cluster;
     }

@@ -153,6 +153,13 @@ class RouterTest {
     }
 
     @Test
+    void heartbeatsLeaveOutTopicsThatNobodyWritesTo() {
+        router.accept("t", table(1, 7), 2, NOW);
+        router.refresh(NOW, Map.of());
+        assertNull(router.heartbeat());
+    }
+
+    @Test
     void heartbeatsStaySmall() throws Exception {
         for (int i = 0; i < 1000; i++) {
             router.run("topic-" + i);

@@ -3,6 +3,7 @@ package dev.evenkeel.partitioner;
 import static dev.evenkeel.partitioner.Clusters.cluster;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.util.HashSet;
@@ -38,6 +39,21 @@ class TopicRunTest {
         assertEquals(0.3, bytes[1] / whole, 0.005);
         assertEquals(0.2, bytes[2] / whole, 0.005);
         assertEquals(0.1, bytes[3] / whole, 0.005);
+    }
+
+    @Test
+    void anIdleTopicHoldsNoCluster() {
+        Cluster cluster = cluster(true, true);
+        TopicRun run = run(0.5, 0.5);
+        int before = run.next(10, cluster);
+        for (int i = 0; i < TopicRun.IDLE_CALLS; i++) {
+            run.adapt();
+            assertEquals(cluster, run.cluster());
+        }
+        run.adapt();
+        assertNull(run.cluster());
+        assertTrue(Set.of(0, 1).contains(before) && Set.of(0, 1).contains(run.next(10, cluster)));
+        assertEquals(cluster, run.cluster());
     }
 
     @Test
