@@ -9,7 +9,7 @@ from evenkeel.domain import codec
 from evenkeel.domain.connection import Connection
 from evenkeel.domain.exchange import Fault, Policy, TopicRouting
 from evenkeel.domain.heartbeat import BrokerHeartbeat, RouteMode, RouterHeartbeat, TopicHeartbeat
-from evenkeel.errors import RetryableError
+from evenkeel.errors import ConfigurationError, EvenkeelError, RetryableError
 from evenkeel.kafka.clients.reader import LogRecord
 from evenkeel.keeper import heartbeat_log
 from evenkeel.keeper.assembly import assemble
@@ -27,7 +27,7 @@ class FakeReader:
     """The heartbeats topic in memory; the newest instance is the one in use."""
 
     records: list[LogRecord] = []  # noqa: RUF012 - set by each test
-    problem: RetryableError | None = None
+    problem: EvenkeelError | None = None
     opened = 0
 
     def __init__(self, connection: Connection, topic: str) -> None:
@@ -99,13 +99,21 @@ def test_while_the_topic_cannot_be_read_nothing_is_known_and_it_is_said(topic: t
     clock = Clock()
     watch, there = RouterWatch(clock.wall_ms, clock), {names.HEARTBEATS_TOPIC}
     topic.problem = RetryableError("no answer", reason=Reason.BROKERS_UNREACHABLE)
-    with pytest.raises(RetryableError, match="no answer"):
-        watch.poll(HERE, there)
-    assert watch.poll(HERE, there) == [Fault(Reason.BROKERS_UNREACHABLE, "no answer")]
+    for _ in range(2):
+        assert watch.poll(HERE, there) == [Fault(Reason.BROKERS_UNREACHABLE, "no answer", "heartbeats")]
     assert topic.opened == 1
     topic.problem, clock.seconds = None, 6.0
     assert watch.poll(HERE, there) == []
     assert topic.opened == 2
+
+
+def test_a_right_to_read_heartbeats_that_is_missing_is_the_clusters_fault(topic: type[FakeReader]) -> None:
+    clock = Clock()
+    watch, there = RouterWatch(clock.wall_ms, clock), {names.HEARTBEATS_TOPIC}
+    topic.problem = ConfigurationError("needs Read", reason=Reason.AUTHORIZATION_MISSING)
+    with pytest.raises(ConfigurationError, match="needs Read"):
+        watch.poll(HERE, there)
+    assert watch.poll(HERE, there) == [Fault(Reason.AUTHORIZATION_MISSING, "needs Read")]
 
 
 def test_another_cluster_begins_anew(topic: type[FakeReader]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
@@ -9,6 +10,7 @@ from evenkeel import names
 from evenkeel.domain.connection import Connection
 from evenkeel.domain.exchange import Fault, Policy, TopicRouting
 from evenkeel.domain.table import RouteTable
+from evenkeel.errors import RetryableError
 from evenkeel.keeper.growth import Growth
 from evenkeel.keeper.heartbeat_log import HeartbeatLog
 from evenkeel.keeper.heartbeats import WINDOW_MS, Steering, TopicSteering
@@ -16,6 +18,9 @@ from evenkeel.keeper.inflow import LEAST_RATE, PATIENCE_SECONDS, Inflow, InflowB
 from evenkeel.planning.retention import Horizons
 from evenkeel.planning.tables import TableRate
 
+log = logging.getLogger(__name__)
+SUBJECT = "heartbeats"
+"""Of faults that routing does without."""
 PATIENCE_INTERVALS = 8
 """Two minutes at the usual interval; a keeper that measures more often decides sooner."""
 
@@ -30,15 +35,25 @@ class RouterWatch:
         self._ingests: frozenset[str] = frozenset()
 
     def poll(self, connection: Connection, existing: Collection[str]) -> list[Fault]:
-        """Read what has come, once the topic exists. Returns why that fails while it is not tried again.
+        """Read what has come, once the topic exists. Returns why it cannot be read, until it can.
+
+        A broker that is away for a moment is none of the cluster's faults, for routing goes on without heartbeats; a
+        right that is missing is.
 
         Raises:
-            EvenkeelError: it cannot be read.
+            EvenkeelError: it cannot be read until somebody changes something.
         """
         if names.HEARTBEATS_TOPIC in existing:
-            self._log.poll(connection)
+            try:
+                self._log.poll(connection)
+            except RetryableError as error:
+                log.warning("heartbeats not read why=%s", error.message)
         problem = self._log.problem
-        return [Fault(problem.reason, problem.message)] if problem is not None else []
+        if problem is None:
+            return []
+        return [
+            Fault(problem.reason, problem.message, SUBJECT if isinstance(problem, RetryableError) else "")
+        ]
 
     def observe(
         self,
