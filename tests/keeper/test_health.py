@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+
 import aiohttp
 import pytest
 
@@ -103,3 +105,12 @@ def test_no_series_is_of_a_partition() -> None:
     metrics.show(REPORT)
     labels = {name for family in metrics.registry.collect() for row in family.samples for name in row.labels}
     assert labels <= {"broker", "path", "topic", "kind", "reason", "score"}
+
+
+def test_an_unknown_fill_is_not_an_empty_disk() -> None:
+    metrics = Metrics()
+    metrics.show(Report(desired_version="v"))
+    for name in ("evenkeel_max_fill_ratio", "evenkeel_deviation_ratio"):
+        value = metrics.registry.get_sample_value(name)
+        assert value is not None
+        assert math.isnan(value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping
 
@@ -58,7 +59,7 @@ class Metrics:
             self._drops.labels(score, reason.value).inc(count)
 
     def show(self, report: Report) -> None:
-        """Set all values from a report; unknown volumes have no series."""
+        """Set all values from a report; unknown volumes have no series, unknown fills are NaN."""
         for family in (self._total, self._used, self._full, *self._of_routes):
             family.clear()
         for volume in report.volumes:
@@ -69,8 +70,8 @@ class Metrics:
                 self._used.labels(*labels).set(volume.used_bytes)
             if volume.full_in_days is not None:
                 self._full.labels(*labels).set(volume.full_in_days)
-        self._fullest.set((report.max_fill_permille or 0) / 1000)
-        self._deviation.set((report.deviation_permille or 0) / 1000)
+        self._fullest.set(_ratio(report.max_fill_permille))
+        self._deviation.set(_ratio(report.deviation_permille))
         self._measured.set(report.measured)
         self._claim.set(report.claim is not None and report.claim.held)
         counts = Counter(fault.reason for fault in report.faults)
@@ -102,3 +103,8 @@ class Metrics:
             self._regret.labels(topic).set((predicted - optimal) / 1000)
         if routes.steered_percent is not None:
             self._steered.labels(topic).set(routes.steered_percent / 100)
+
+
+def _ratio(permille: int | None) -> float:
+    """A fraction; NaN where it is not known, for 0 would calm every alert."""
+    return math.nan if permille is None else permille / 1000
