@@ -24,7 +24,7 @@ from tests.support.snapshots import GIB, broker, cluster, partitions_of
 from tests.support.waiting import wait_until
 
 SOURCE = """
-import os, time
+import os, subprocess, time
 from pathlib import Path
 from evenkeel.errors import InputError, EvenkeelError
 from evenkeel.planning.scores.protocol import Costs
@@ -56,6 +56,11 @@ def refuse(snapshot, topic, parameters):
 def die(snapshot, topic, parameters):
     os._exit(7)
 
+def leave(snapshot, topic, parameters):
+    child = subprocess.Popen(["sleep", "600"])
+    (Path(parameters["folder"]) / "child").write_text(str(child.pid))
+    os._exit(7)
+
 def eat(snapshot, topic, parameters):
     return len(bytearray(1 << 30))
 
@@ -70,7 +75,21 @@ def peep(snapshot, topic, parameters):
 def long(snapshot, topic, parameters):
     return Costs(leader={b.id: 1.0 for b in snapshot.brokers} | {i: 0.5 for i in range(1_000)})
 """
-NAMES = ("lead", "fail", "hang", "nan", "missing", "nothing", "refuse", "die", "eat", "chat", "peep", "long")
+NAMES = (
+    "lead",
+    "fail",
+    "hang",
+    "nan",
+    "missing",
+    "nothing",
+    "refuse",
+    "die",
+    "eat",
+    "chat",
+    "peep",
+    "long",
+    "leave",
+)
 
 
 def three() -> ClusterSnapshot:
@@ -232,6 +251,17 @@ def test_a_process_that_died_is_started_again(scores: Scores) -> None:
     settle(scores, {"t": routing("Lead")}, Reason.SCORE_FAILED)
     settle(scores, {"t": routing("Lead")}, Reason.ROUTED)
     assert scores.pids()["Lead"] != pid
+
+
+def test_what_a_dying_process_leaves_behind_is_ended_too(scores: Scores, tmp_path: Path) -> None:
+    found = scores.evaluate(three(), {"t": routing("Leave", folder=str(tmp_path))})
+    assert "exit code 7" in found.reports["t"][0].message
+    child = Path("/proc", (tmp_path / "child").read_text(), "stat")
+
+    def gone() -> bool:  # whoever inherits orphans here may leave a zombie
+        return not child.exists() or child.read_text().rpartition(")")[2].split()[0] == "Z"
+
+    wait_until("end of the child", gone)
 
 
 def test_what_a_score_prints_meets_nobody(scores: Scores) -> None:

@@ -75,7 +75,7 @@ class ScoreProcess:
         child, self._child = self._child, None
         if child is None:
             return
-        if child.poll() is None:
+        if child.returncode is None:  # nobody has asked for it: the number still is this group's
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(child.pid, signal.SIGKILL)  # its own group, by start_new_session
         child.wait()
@@ -149,11 +149,19 @@ class ScoreProcess:
         return RetryableError(f"score {self._name}: {what}", reason=Reason.SCORE_FAILED)
 
     def _ended(self) -> RetryableError:
+        """The process has closed its pipes. It stays a zombie, so that what it started can be ended by its group."""
         assert self._child is not None
+        handle = os.pidfd_open(self._child.pid)
         try:
-            code = self._child.wait(1.0)
-        except subprocess.TimeoutExpired:
+            poll = select.poll()
+            poll.register(handle, select.POLLIN)
+            poll.poll(1000)
+            found = os.waitid(os.P_PIDFD, handle, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        finally:
+            os.close(handle)
+        if found is None:
             return self._failed("its process closed its pipes")
+        code = found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
         return self._failed(f"its process ended with exit code {code}")
 
 
