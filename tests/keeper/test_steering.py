@@ -172,6 +172,13 @@ def test_the_ratio_is_what_routers_tell_or_at_most_what_the_topic_grew_by(topic:
     assert watch.rates(growth)["t"].ratio == 0.25
 
 
+def test_a_router_that_lies_does_not_take_the_budget_of_the_others(topic: type[FakeReader]) -> None:
+    watch, growth = watched(topic, 1 << 40, wire_bytes=1 << 39)
+    rate = growth.recent_rate("t", 60_000)
+    assert rate is not None
+    assert watch.rates(growth)["t"].bytes_per_second == pytest.approx(2 * rate / 0.5)
+
+
 def test_producers_of_an_ingest_are_never_few(topic: type[FakeReader]) -> None:
     watch, growth = watched(topic, 0)
     for at in range(45, 200, 15):

@@ -24,6 +24,9 @@ SUBJECT = "heartbeats"
 PATIENCE_INTERVALS = 8
 """Two minutes at the usual interval; a keeper that measures more often decides sooner."""
 
+FARTHEST_AHEAD = 2.0
+"""Routers' rates may be ahead of the measured growth by this factor: growth is that of the last measurement."""
+
 
 class RouterWatch:
     """Heartbeats, and what follows from them together with growth. Used by one thread."""
@@ -91,7 +94,7 @@ class RouterWatch:
         if self._steering is None:
             return {}
         return {
-            topic: TableRate(told.bytes_per_second, _ratio(told, growth.recent_rate(topic, WINDOW_MS)))
+            topic: _table_rate(told, growth.recent_rate(topic, WINDOW_MS))
             for topic, told in self._steering.topics.items()
         }
 
@@ -103,6 +106,17 @@ class RouterWatch:
     def close(self) -> None:
         """Give the connection back."""
         self._log.close()
+
+
+def _table_rate(told: TopicSteering, whole: float | None) -> TableRate:
+    """The rate that tables tell: no more than FARTHEST_AHEAD of what the topic really grew by.
+
+    Else one router that lies would leave the others, who take parts of the budget by it, with nothing.
+    """
+    ratio, rate = _ratio(told, whole), told.bytes_per_second
+    if whole is not None and whole >= LEAST_RATE and ratio:
+        rate = min(rate, FARTHEST_AHEAD * whole / ratio)
+    return TableRate(rate, ratio)
 
 
 def _ratio(told: TopicSteering, whole: float | None) -> float | None:
