@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import pytest
 
+from evenkeel import names
 from evenkeel.controller import triggers
 from evenkeel.controller.optional import KafkaTopics
 from evenkeel.controller.store import Store
@@ -14,7 +15,9 @@ from evenkeel.kube.client import Kube
 from evenkeel.kube.failures import KindAbsentError
 from evenkeel.reasons import Reason
 
-Step = list[dict[str, Any]] | Exception | None
+STARTING = "starting"
+"""An API server that serves no custom kind yet."""
+Step = list[dict[str, Any]] | Exception | str | None
 
 
 def stored(name: str, version: int = 1) -> dict[str, Any]:
@@ -28,14 +31,17 @@ class Script:
     def __init__(self, *steps: Step) -> None:
         self._steps = list(steps)
         self.seen: list[set[str]] = []
+        self.starting = False
         self.store = Store(triggers.affected)
 
-    async def find_version(self, _group: str, _plural: str) -> str | None:
+    async def find_version(self, group: str, _plural: str) -> str | None:
+        if group == names.API_GROUP:
+            return None if self.starting else names.API_VERSION
         self._look()
         if not self._steps:
             raise asyncio.CancelledError
-        if self._steps[0] is None:
-            self._steps.pop(0)
+        if self._steps[0] in (None, STARTING):
+            self.starting = self._steps.pop(0) == STARTING
             return None
         return "v1"
 
@@ -46,6 +52,7 @@ class Script:
         step = self._steps.pop(0)
         if isinstance(step, Exception):
             raise step
+        assert not isinstance(step, str)
         for item in step or ():
             yield "ADDED", item
         on_listed()
@@ -71,7 +78,16 @@ async def test_kind_that_is_not_installed_counts_as_listed(monkeypatch: pytest.M
 async def test_kind_that_comes_and_goes_and_comes(monkeypatch: pytest.MonkeyPatch) -> None:
     script = Script(None, [stored("a")], None, [stored("b", 7)])
     await play(script, monkeypatch)
-    assert script.seen == [set(), set(), {"a"}, set(), set(), {"b"}, set()]
+    assert script.seen == [set(), set(), {"a"}, {"a"}, set(), {"b"}, {"b"}]
+
+
+async def test_an_api_server_that_is_starting_makes_no_topic_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = Script([stored("a")], STARTING, STARTING, [stored("a")])
+    await play(script, monkeypatch)
+    assert script.seen[1:] == [{"a"}] * 6
+    script = Script(STARTING)
+    await play(script, monkeypatch)
+    assert not script.store.is_listed(["KafkaTopic"])
 
 
 async def test_an_api_server_that_is_away_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,4 +109,4 @@ async def test_what_went_while_nobody_looked_is_gone(monkeypatch: pytest.MonkeyP
     script = Script([stored("b")])
     script.store.put("ADDED", stored("a"))
     await play(script, monkeypatch)
-    assert script.seen == [{"a"}, {"b"}, set()]
+    assert script.seen == [{"a"}, {"b"}, {"b"}]

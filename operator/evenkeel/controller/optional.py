@@ -6,11 +6,12 @@ import asyncio
 import logging
 from typing import Any
 
+from evenkeel import names
 from evenkeel.controller.store import Store
 from evenkeel.errors import ConfigurationError, EvenkeelError
 from evenkeel.kube.client import Kube
 from evenkeel.kube.failures import KindAbsentError
-from evenkeel.kube.resources import STRIMZI_GROUP, kafka_topic
+from evenkeel.kube.resources import BALANCED_TOPIC, STRIMZI_GROUP, kafka_topic
 
 FORBIDDEN_SECONDS = 60.0
 log = logging.getLogger(__name__)
@@ -40,10 +41,11 @@ class KafkaTopics:
                 version = await self._kube.find_version(STRIMZI_GROUP, "kafkatopics")
                 if version is not None:
                     await self._follow(version)
-                self._forget_absent()
+                elif await self._is_complete():
+                    self._forget_absent()
                 pause = self._absent_seconds
-            except KindAbsentError:
-                self._forget_absent()
+            except KindAbsentError as error:
+                log.info("KafkaTopics are not served, looking again: %s", error)
                 pause = self._absent_seconds
             except ConfigurationError as error:
                 # What was known stays: a right that was taken away makes no topic ours.
@@ -54,6 +56,13 @@ class KafkaTopics:
                 log.info("KafkaTopics not looked for: %s", error)
                 pause = self._absent_seconds
             await asyncio.sleep(pause)
+
+    async def _is_complete(self) -> bool:
+        """Whether the API server serves custom kinds at all: one that is just starting denies each of them.
+
+        Taken at its word, all topics of Strimzi would be ours for that moment, and be changed or deleted.
+        """
+        return await self._kube.find_version(names.API_GROUP, BALANCED_TOPIC.plural) is not None
 
     async def _follow(self, version: str) -> None:
         self._fresh = set()
