@@ -281,3 +281,14 @@ def test_a_keeper_that_starts_anew_is_no_news_of_loads() -> None:
         world.run("BalancedCluster", "kafka")
     assert world.condition("BalancedCluster", "kafka", "LoadsKnown") == ("False", "SeriesRefused")
     assert not plan.sayings
+
+
+def test_volumes_that_pods_and_sizes_do_not_agree_on_are_said_beside_ready_only() -> None:
+    world = started()
+    world.keeper_runs()
+    odd = Fault(Reason.MEASUREMENT_INCOMPLETE, "/a and /b have different sizes", "volume/pv-1")
+    world.report(faults=(odd,), deviation_permille=10, max_fill_permille=500)
+    world.run("BalancedCluster", "kafka")
+    assert world.condition("BalancedCluster", "kafka") == ("True", "Measured")
+    assert "/a and /b have different sizes" in world.message("BalancedCluster", "kafka")
+    assert world.condition("BalancedCluster", "kafka", "Balanced") == ("True", "Balanced")

@@ -37,5 +37,5 @@ def test_a_broker_that_does_not_answer_contradicts_nothing() -> None:
 def test_directories_of_other_sizes_are_planned_apart() -> None:
     places, (fault,) = believe_places(PLACES, measure(100, 101))
     assert places == (BrokerPlace(1, "node-a", {"/log": "w"}), BrokerPlace(2, "node-a", {}))
-    assert (fault.reason, fault.subject) == (Reason.MEASUREMENT_INCOMPLETE, "broker/1")
+    assert (fault.reason, fault.subject) == (Reason.MEASUREMENT_INCOMPLETE, "volume/v")
     assert "/data of broker 1 and /data of broker 2 lie on volume v" in fault.message

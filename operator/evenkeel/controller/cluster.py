@@ -92,7 +92,7 @@ def _decide_ready(given: ClusterInput) -> tuple[Condition, ...]:
     if not _is_told(given, report):
         return ready(Reason.PENDING, "the keeper has not taken up the newest spec yet")
     message = f"{report.brokers or 0} brokers with {len(report.volumes)} volumes are measured"
-    gap = _gap(report) or given.places_problem
+    gap = _gap(report) or _gap(report, "volume/") or given.places_problem
     return is_ready(Reason.MEASURED, clip(f"{message}, but {gap}" if gap else message))
 
 
@@ -109,9 +109,9 @@ def _is_told(given: ClusterInput, report: Report) -> bool:
     )
 
 
-def _gap(report: Report) -> str:
-    """What is missing in the newest measurement; empty: nothing."""
-    return next((fault.message for fault in report.faults if fault.subject.startswith("broker/")), "")
+def _gap(report: Report, subject: str = "broker/") -> str:
+    """What is missing in the newest measurement, or else odd about what begins with `subject`; empty: nothing."""
+    return next((fault.message for fault in report.faults if fault.subject.startswith(subject)), "")
 
 
 def _decide_trouble(given: ClusterInput, report: Report) -> tuple[Condition, ...] | None:

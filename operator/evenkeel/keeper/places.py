@@ -56,4 +56,4 @@ def _build_fault(volume: str, holders: list[tuple[int, str]]) -> Fault:
         f"{path} of broker {broker} and {another} of broker {other} lie on volume {volume} by spec.brokers, but have "
         "different sizes: they are planned as volumes of their own"
     )
-    return Fault(Reason.MEASUREMENT_INCOMPLETE, message, f"broker/{broker}")
+    return Fault(Reason.MEASUREMENT_INCOMPLETE, message, f"volume/{volume}")
