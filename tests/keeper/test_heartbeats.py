@@ -82,6 +82,17 @@ def test_the_last_known_ratio_is_kept() -> None:
     assert found.wire_bytes_per_second == pytest.approx(250)
 
 
+def test_ratios_of_topics_not_heard_of_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heartbeats, "MOST_RATIOS", 2)
+    made = HeartbeatBook()
+    for topic in ("t", "u", "v"):
+        for age in (10, 0):
+            sent = {topic: TopicHeartbeat((20 - age) * 100, MODE, 1, 1, (20 - age) * 50)}
+            made.note(codec.dumps(RouterHeartbeat(topic, sent)).encode(), NOW - age * 1000, NOW)
+    made.summarise(NOW)
+    assert list(made._ratios) == ["u", "v"]
+
+
 def test_modes_tell_how_far_bytes_follow_the_weights() -> None:
     records = []
     for router, mode in (("a", RouteMode.TABLE), ("b", RouteMode.DEFAULT), ("c", RouteMode.MIXED)):
@@ -97,6 +108,14 @@ def test_round_trips_are_weighted_by_requests() -> None:
         brokers = {3: BrokerHeartbeat(time, requests)}
         made.note(codec.dumps(RouterHeartbeat(router, {}, brokers)).encode(), NOW, NOW)
     assert made.summarise(NOW).round_trips_ms == {3: 20.0}
+
+
+def test_round_trips_of_one_router_are_the_mean_of_the_minute() -> None:
+    made = HeartbeatBook()
+    for age, time in ((20, 30.0), (15, 20.0), (10, 30.0), (5, 20.0), (0, 10.0)):
+        value = codec.dumps(RouterHeartbeat("a", {}, {1: BrokerHeartbeat(time, 1)})).encode()
+        made.note(value, NOW - age * 1000, NOW)
+    assert made.summarise(NOW).round_trips_ms == {1: 22.0}
 
 
 def test_round_trips_older_than_a_minute_are_forgotten() -> None:

@@ -8,7 +8,6 @@ grew by (`TopicSteering.disk_rate`).
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -22,11 +21,13 @@ GONE_MS = 20_000
 """A router that was not heard for four heartbeats is gone."""
 AHEAD_MS = 5_000
 """The topic bears the brokers' time; a record further ahead of ours than this is passed over."""
-SPACING_MS = 2_500
-"""Samples closer together than half a heartbeat replace each other, so that memory is bounded."""
+SPACING_MS = 9_000
+"""Of three samples within this time the middle one goes, so that memory is bounded; two heartbeats take longer."""
 MOST_ROUTERS = 10_000
-MOST_SERIES = 100_000
-"""Routers times topics or brokers, in all."""
+MOST_SERIES = 60_000
+"""Routers times topics or brokers, in all: 3 KiB each at most (measured)."""
+MOST_RATIOS = 10_000
+"""Topics whose last ratio is kept; the one that was not heard of for longest makes room."""
 MOST_ENTRIES = 2_000
 """Topics or brokers of one record."""
 LONGEST_NAME = 249
@@ -82,8 +83,8 @@ class _Sample:
 @dataclass(slots=True)
 class _Router:
     seen_ms: int
-    topics: dict[str, deque[_Sample]] = field(default_factory=dict)
-    brokers: dict[int, deque[tuple[int, BrokerHeartbeat]]] = field(default_factory=dict)
+    topics: dict[str, list[_Sample]] = field(default_factory=dict)
+    brokers: dict[int, list[tuple[int, BrokerHeartbeat]]] = field(default_factory=dict)
 
     def size(self) -> int:
         return len(self.topics) + len(self.brokers)
@@ -129,7 +130,7 @@ class HeartbeatBook:
         """What is known now; routers that vanished do not count."""
         self._expire(now_ms)
         live = [router for router in self._routers.values() if router.seen_ms >= now_ms - GONE_MS]
-        by_topic: dict[str, list[deque[_Sample]]] = {}
+        by_topic: dict[str, list[list[_Sample]]] = {}
         for router in live:
             for topic, samples in router.topics.items():
                 by_topic.setdefault(topic, []).append(samples)
@@ -169,10 +170,10 @@ class HeartbeatBook:
         before = router.size()
         router.seen_ms = at_ms
         for topic, sent in beat.topics.items():
-            _add_sample(router.topics.setdefault(topic, deque()), at_ms, sent)
+            _add_sample(router.topics.setdefault(topic, []), at_ms, sent)
         for broker, answer in beat.brokers.items():
-            answers = router.brokers.setdefault(broker, deque())
-            if answers and at_ms - answers[-1][0] < SPACING_MS:
+            answers = router.brokers.setdefault(broker, [])
+            if len(answers) > 1 and at_ms - answers[-2][0] < SPACING_MS:
                 answers.pop()
             answers.append((at_ms, answer))
         self._series += router.size() - before
@@ -187,18 +188,18 @@ class HeartbeatBook:
                 continue
             for samples in router.topics.values():
                 while len(samples) > 2 and samples[1].at_ms <= oldest:  # noqa: PLR2004 - first and last
-                    samples.popleft()
+                    del samples[0]
             for answers in router.brokers.values():
                 while answers and answers[0][0] < oldest:
-                    answers.popleft()
+                    del answers[0]
 
-    def _sum_topic(self, topic: str, series: Iterable[deque[_Sample]]) -> TopicSteering:
+    def _sum_topic(self, topic: str, series: Iterable[list[_Sample]]) -> TopicSteering:
         rates = [_Rates.of(samples) for samples in series]
         known = [one for one in rates if one.wire is not None and one.bytes > 0]
         if known:
             ratio = sum(one.wire or 0.0 for one in known) / sum(one.bytes for one in known)
-            if 0 < ratio <= LARGEST_RATIO and (topic in self._ratios or len(self._ratios) < MOST_SERIES):
-                self._ratios[topic] = ratio
+            if 0 < ratio <= LARGEST_RATIO:
+                self._keep_ratio(topic, ratio)
         last = self._ratios.get(topic)
         whole = sum(one.bytes for one in rates)
         wire = sum(one.bytes * last if one.wire is None else one.wire for one in rates) if last else None
@@ -210,6 +211,12 @@ class HeartbeatBook:
             fallback=sum(one.mode is RouteMode.DEFAULT for one in rates),
             by_table=sum(one.bytes * _TABLE_SHARE[one.mode] for one in rates) / whole if whole > 0 else 1.0,
         )
+
+    def _keep_ratio(self, topic: str, ratio: float) -> None:
+        self._ratios.pop(topic, None)
+        if len(self._ratios) >= MOST_RATIOS:
+            del self._ratios[next(iter(self._ratios))]
+        self._ratios[topic] = ratio
 
 
 _TABLE_SHARE = {RouteMode.TABLE: 1.0, RouteMode.MIXED: 0.5, RouteMode.DEFAULT: 0.0}
@@ -225,7 +232,7 @@ class _Rates:
     mode: RouteMode
 
     @staticmethod
-    def of(samples: deque[_Sample]) -> _Rates:
+    def of(samples: list[_Sample]) -> _Rates:
         first, last = samples[0], samples[-1]
         seconds = (last.at_ms - first.at_ms) / 1000
         if seconds <= 0:
@@ -241,7 +248,7 @@ class _Rates:
         return _Rates(rate, wire, last.beat.mode)
 
 
-def _add_sample(samples: deque[_Sample], at_ms: int, beat: TopicHeartbeat) -> None:
+def _add_sample(samples: list[_Sample], at_ms: int, beat: TopicHeartbeat) -> None:
     if samples and beat.bytes < samples[-1].beat.bytes:
         samples.clear()  # another process under the same name: counters begin anew
     if len(samples) > 1 and at_ms - samples[-2].at_ms < SPACING_MS:
