@@ -15,6 +15,7 @@ from evenkeel.planning.loads import (
     Judgement,
     Memory,
     find_sample,
+    index_samples,
     judge_loads,
     with_loads,
 )
@@ -39,6 +40,10 @@ def judge(
     return judge_loads({name: samples}, [BROKER], memory, NOW)
 
 
+def found_for(samples: list[Sample], broker: Broker) -> Sample | None:
+    return find_sample(index_samples(samples), broker)
+
+
 @pytest.mark.parametrize(
     "labels",
     [
@@ -47,13 +52,14 @@ def judge(
         {"instance": "node-a:9100"},
         {"instance": "kafka-1.kafka.data.svc:9404"},
         {"pod": "kafka-1"},
+        {"pod": "kafka-1", "namespace": "data"},
         {"broker": "1", "instance": "elsewhere:1"},
         {"broker_id": "1"},
         {"node": "node-a", "instance": "exporter:9100"},
     ],
 )
 def test_series_belong_to_a_broker_by_number_node_host_or_pod(labels: dict[str, str]) -> None:
-    assert find_sample([sample(0.1, **labels)], BROKER) is not None
+    assert found_for([Sample(labels, 0.1, NOW)], BROKER) is not None
 
 
 @pytest.mark.parametrize(
@@ -62,21 +68,27 @@ def test_series_belong_to_a_broker_by_number_node_host_or_pod(labels: dict[str, 
         {"node": "node-b"},
         {"broker": "2", "node": "node-a"},
         {"pod": "kafka"},
+        {"pod": "kafka-1", "namespace": "another"},
+        {"pod": "kafka-1", "namespace": "kafka"},
         {"job": "node-a"},
         {"node": "node-b", "instance": "kafka-1.kafka.data.svc:9404"},
     ],
 )
 def test_other_series_do_not(labels: dict[str, str]) -> None:
-    assert find_sample([sample(0.1, **labels)], BROKER) is None
+    assert found_for([Sample(labels, 0.1, NOW)], BROKER) is None
 
 
 def test_an_address_is_no_pod_name() -> None:
-    assert find_sample([sample(0.1, pod="10")], Broker(id=1, host="10.0.0.7")) is None
-    assert find_sample([sample(0.1, instance="[fd00::1]:9100")], Broker(id=1, host="fd00::1")) is not None
+    assert found_for([sample(0.1, pod="10")], Broker(id=1, host="10.0.0.7")) is None
+    assert found_for([sample(0.1, instance="[fd00::1]:9100")], Broker(id=1, host="fd00::1")) is not None
+
+
+def test_an_exporter_without_a_host_is_nobodys() -> None:
+    assert found_for([sample(0.1, instance=":9100")], Broker(id=1, host="10.0.0.7")) is None
 
 
 def test_of_several_disks_the_busiest_counts() -> None:
-    found = find_sample([sample(0.1), sample(0.7), sample(0.3)], BROKER)
+    found = found_for([sample(0.1), sample(0.7), sample(0.3)], BROKER)
     assert found is not None
     assert found.value == 0.7
 

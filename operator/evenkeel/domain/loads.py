@@ -25,7 +25,7 @@ DEFAULT_QUERIES: Mapping[str, str] = {
         f" / (node_network_speed_bytes{{{_INTERFACE}}} > 0) {_NODE})"
     ),
     PRODUCE_LATENCY_MS: (
-        'max by (instance, pod) (kafka_network_requestmetrics_totaltimems{request="Produce",quantile="0.99"})'
+        'max by (instance, pod, namespace) (kafka_network_requestmetrics_totaltimems{request="Produce",quantile="0.99"})'
     ),
 }
 """For node-exporter, and for Kafka's JMX exporter with its example rules (Strimzi's are the same here)."""

@@ -31,6 +31,9 @@ MOST_FRACTION = 1.5
 BROKER_LABELS = ("broker", "broker_id", "brokerid", "node_id", "kafka_broker_id")
 NODE_LABELS = ("nodename", "node", "kubernetes_node")
 HOST_LABELS = ("pod", "host", "hostname", "instance")
+Key = tuple[str, str]
+"""`broker` and its id, or `place` and the name of a node, host or pod."""
+Index = Mapping[Key, Sequence[Sample]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +78,12 @@ def judge_loads(
     refused: list[Refused] = []
     accepted, spikes = dict(memory.accepted), dict(memory.spikes)
     for name, samples in answers.items():
+        index = index_samples(samples)
         for broker in brokers:
             if broker.fenced or not broker.online:
                 continue
             key = (broker.id, name)
-            sample = find_sample(samples, broker)
+            sample = find_sample(index, broker)
             why = _refuse(name, sample, accepted.get(key, ()), spikes.get(key, 0), now_seconds)
             if sample is None or why:
                 refused.append(Refused(name, broker.id, why))
@@ -92,9 +96,30 @@ def judge_loads(
     return Judgement(loads, tuple(refused), Memory(accepted, spikes))
 
 
-def find_sample(samples: Iterable[Sample], broker: Broker) -> Sample | None:
+def index_samples(samples: Iterable[Sample]) -> Index:
+    """Samples by what they say whose they are; once per query, since a fleet has far more series than brokers."""
+    found: dict[Key, list[Sample]] = {}
+    for sample in samples:
+        for key in _keys(sample.labels):
+            found.setdefault(key, []).append(sample)
+    return found
+
+
+def find_sample(index: Index, broker: Broker) -> Sample | None:
     """The series of a broker or of its node, by its labels; of several the highest value (NaN wins)."""
-    mine = [sample for sample in samples if _belongs(sample.labels, broker)]
+    names = {name for name in (broker.node, broker.host) if name}
+    mine = [
+        *index.get(("broker", str(broker.id)), ()),
+        *(one for name in names for one in index.get(("place", name), ())),
+    ]
+    pod, namespace = _pod_of(broker.host)
+    # Another Kafka in another namespace may have a pod of this name.
+    homes = ("", namespace)
+    mine += [
+        sample
+        for sample in (index.get(("place", pod), ()) if pod else ())
+        if namespace is None or sample.labels.get("namespace", "") in homes
+    ]
     odd = next((sample for sample in mine if math.isnan(sample.value)), None)
     return odd or max(mine, key=lambda sample: sample.value, default=None)
 
@@ -110,25 +135,25 @@ def with_loads(snapshot: ClusterSnapshot, loads: Mapping[int, Mapping[str, float
     return replace(snapshot, brokers=brokers)
 
 
-def _belongs(labels: Mapping[str, str], broker: Broker) -> bool:
+def _keys(labels: Mapping[str, str]) -> list[Key]:
     """By the most telling label that the series has: `instance` is often just where an exporter runs."""
     numbers = _values(labels, BROKER_LABELS)
     if numbers:
-        return str(broker.id) in numbers
+        return [("broker", number) for number in dict.fromkeys(numbers)]
     places = _values(labels, NODE_LABELS) or _values(labels, HOST_LABELS)
-    wanted = {name for name in (broker.node, broker.host, _first_part(broker.host)) if name}
-    return any(_without_port(place) in wanted for place in places)
+    return [("place", place) for place in dict.fromkeys(map(_without_port, places))]
 
 
 def _values(labels: Mapping[str, str], names: Sequence[str]) -> list[str]:
     return [labels[name] for name in names if labels.get(name)]
 
 
-def _first_part(host: str | None) -> str | None:
-    """Name of the pod in `POD.SERVICE.NAMESPACE.svc`; an address has none."""
+def _pod_of(host: str | None) -> tuple[str, str | None]:
+    """Name and namespace of the pod in `POD.SERVICE.NAMESPACE.svc`, as far as told; an address has none."""
     if host is None or "." not in host or host.replace(".", "").isdigit():
-        return None
-    return host.split(".")[0]
+        return "", None
+    parts = host.split(".")
+    return parts[0], parts[2] if parts[3:4] == ["svc"] else None
 
 
 def _without_port(place: str) -> str:
