@@ -127,6 +127,15 @@ def test_a_batch_that_is_none_is_refused_as_by_the_client(producer: Producer) ->
     assert "t" not in producer.router_stats().topics
 
 
+def test_refused_records_of_a_batch_are_not_counted(mock: Mock) -> None:
+    config = {"bootstrap.servers": mock.bootstrap, "queue.buffering.max.messages": 2, "linger.ms": 500}
+    with Producer({**config, "evenkeel.topics": "full", "log_level": 0}) as producer:
+        producer._lanes["full"].follow([0.5, 0.5])
+        assert producer.produce_batch("full", [{"value": b"x" * 300 * KIB} for _ in range(9)]) == 2
+        assert producer.router_stats().topics["full"].bytes == 600 * KIB
+        assert producer.flush(20) == 0
+
+
 def test_pinned_records_of_a_batch_are_not_counted(mock: Mock, producer: Producer) -> None:
     messages = [{"value": b"xx", "partition": 1}, {"value": b"yyy"}]
     assert producer.produce_batch("pinned", messages) == 2

@@ -74,6 +74,16 @@ def test_weights_taken_away_hand_back_to_the_client() -> None:
     assert send(run, 1000) != UNASSIGNED
 
 
+def test_nobody_waits_for_a_schedule_that_is_being_made() -> None:
+    run = TopicRun(0.5)
+    run.follow([1, 1])
+    first = send(run, LARGE_MESSAGE)
+    with run._lock:
+        assert send(run, LARGE_MESSAGE) == first
+    assert send(run, LARGE_MESSAGE) != first
+    assert run.bytes == 3 * LARGE_MESSAGE
+
+
 def test_a_run_expires_after_its_time() -> None:
     run = TopicRun(0.5)
     run.follow([1, 1])

@@ -153,6 +153,11 @@ class Producer(confluent_kafka.Producer):
             current = chosen
         if start < len(messages):
             total += self._send_batch(topic, messages[start:], current, *rest, **named)
+        if total < len(messages):
+            run.sent -= sum(
+                size for size, message in zip(sizes, messages, strict=True) if "_error" in message
+            )
+            run.full = True
         return total
 
     def _send_batch(

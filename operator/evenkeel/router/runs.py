@@ -112,8 +112,13 @@ class TopicRun:
         return self._schedule is not None
 
     def turn(self, size: int) -> int:
-        """End the run and begin the next with a message of `size` bytes, which `sent` holds already."""
-        with self._lock:
+        """End the run and begin the next with a message of `size` bytes, which `sent` holds already.
+
+        Never waits: while another thread is at it, or a schedule is being made, the run goes on.
+        """
+        if not self._lock.acquire(blocking=False):
+            return self.partition
+        try:
             if self.sent <= self.limit:
                 return self.partition  # another thread was faster
             self._close_run(self.sent - size)
@@ -128,6 +133,8 @@ class TopicRun:
             self._started = self._clock()
             self.runs += 1
             return self.partition
+        finally:
+            self._lock.release()
 
     def _close_run(self, used: int) -> None:
         self._done += used

@@ -140,6 +140,8 @@ class RouterState:
         self._now = now
         seconds = run_seconds(linger, self._round_trip(now))
         for topic, run in list(self.runs.items()):
+            if topic in self._unused and not run.bytes:
+                continue
             meter = self._rates.setdefault(topic, RateMeter())
             meter.add(now, run.bytes)
             if meter.mean is not None:
