@@ -42,7 +42,7 @@ public final class EvenkeelPartitioner implements Partitioner {
         ignoreKeys = settings.ignoreKeys;
         router = new Router(settings.clientId + "-" + UUID.randomUUID().toString().substring(0, 8), settings);
         follower = new Follower(router);
-        follower.start();
+        follower.begin();
         stats = new RouterStats(router);
         stats.register();
     }

@@ -54,6 +54,15 @@ final class Follower extends Thread {
         this.router = router;
     }
 
+    /** Starts the thread; in a process that may have no more of them there will be no tables. */
+    void begin() {
+        try {
+            start();
+        } catch (OutOfMemoryError error) {
+            router.note("starting the routing thread: " + error);
+        }
+    }
+
     /** Ends the thread; waits a second at most. */
     void end() {
         ended = true;
@@ -83,7 +92,7 @@ final class Follower extends Thread {
                 follow(consumer);
             } catch (WakeupException | InterruptException error) {
                 ended = true; // only `end` and who stops the process do that
-            } catch (RuntimeException | LinkageError error) {
+            } catch (RuntimeException | Error error) { // dead, it would leave the last table in force for ever
                 router.note("reading " + ROUTES_TOPIC + ": " + error);
                 pause();
                 age();
@@ -110,7 +119,7 @@ final class Follower extends Thread {
     private void age() {
         try {
             tick(null, false);
-        } catch (RuntimeException error) {
+        } catch (RuntimeException | Error error) {
             router.note("keeping schedules: " + error);
         }
     }
