@@ -96,9 +96,12 @@ class Scores:
         return {name: pid for name, runner in self._runners.items() if (pid := runner.pid) is not None}
 
     def close(self) -> None:
-        """End all processes."""
+        """End all processes; waits for all together, since a keeper that is to stop has no time for each."""
+        deadline = time.monotonic() + CLOSE_SECONDS
         for runner in self._runners.values():
-            runner.close(CLOSE_SECONDS)
+            runner.close(0.0)
+        for runner in self._runners.values():
+            runner.close(max(0.0, deadline - time.monotonic()))
         self._runners = {}
 
     def _submit(
