@@ -33,7 +33,7 @@ from benchmarks.harness.job import WriteJob
 from benchmarks.harness.layouts import HEALING, Layout
 from benchmarks.harness.optimum import build_problem, deviation, least_bytes
 from benchmarks.harness.stage import DiskFill, Sample, Stage, sampled
-from benchmarks.harness.steering import INTERVAL_SECONDS, Steering, steering
+from benchmarks.harness.steering import INTERVAL_SECONDS, steering
 from benchmarks.healing_report import build_bars, draw, print_tables
 from evenkeel.domain.exchange import TopicRouting
 from integration.kafka.disks import MIB
@@ -86,10 +86,11 @@ def run_layout(layout: Layout, options: Options, teller: progress.Teller) -> lis
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="evenkeel-bench-")))
         stage = stack.enter_context(Stage.open(layout))
-        steer = stack.enter_context(steering(stage, folder / "keeper"))
+        with steering(stage, folder / "first"):
+            pass  # makes Evenkeel's own topics, which all runs find then
         for repeat, arm in options.runs():
             progress.check_stop()
-            row = run_arm(stage, steer, arm, repeat, options, folder)
+            row = run_arm(stage, arm, repeat, options, folder)
             end = f"{row['healedBytes'] / MIB:.0f} MiB" if row["healedBytes"] is not None else "not healed"
             teller.tell(
                 f"{layout.name:14} {arm.name:14} {end}, optimum {row['optimalBytes'] / MIB:.0f} MiB, "
@@ -99,15 +100,21 @@ def run_layout(layout: Layout, options: Options, teller: progress.Teller) -> lis
     return rows
 
 
-def run_arm(
-    stage: Stage, steer: Steering, arm: Arm, repeat: int, options: Options, folder: Path
-) -> dict[str, Any]:
+def run_arm(stage: Stage, arm: Arm, repeat: int, options: Options, folder: Path) -> dict[str, Any]:
     """Write by one arm until the disks are level or the layout's bytes are written; give the disk back."""
-    topic, size = f"data-{repeat}-{arm.name}", stage.layout.write_bytes
-    before = stage.disks()
+    topic, before = f"data-{repeat}-{arm.name}", stage.disks()
     stage.create_topic(topic)
-    if arm.routed:
-        steer.follow_stream(topic, TopicRouting(horizon_seconds=options.horizon_seconds))
+    with ExitStack() as stack:
+        if arm.routed:
+            steer = stack.enter_context(steering(stage, folder / f"keeper-{topic}"))
+            steer.follow_stream(topic, TopicRouting(horizon_seconds=options.horizon_seconds))
+        row = _write(stage, arm, topic, options, folder)
+    stage.drop_topics([topic], before)
+    return {"layout": stage.layout.name, "arm": arm.name, "repeat": repeat, **row}
+
+
+def _write(stage: Stage, arm: Arm, topic: str, options: Options, folder: Path) -> dict[str, Any]:
+    size = stage.layout.write_bytes
     problem = build_problem(stage.snapshot(topic), topic)
     seconds = size / MIB / options.mib_per_second
     job = WriteJob(stage.cluster.bootstrap, topic, arm.rule, size, seconds, options.record_bytes)
@@ -124,13 +131,7 @@ def run_arm(
         wait_until("level disks", over, seconds=3 * seconds + 120, every=0.1)
         written = stop_writers(processes)
     after = stage.disks()
-    if arm.routed:
-        steer.release()
-    stage.drop_topics([topic], before)
     row = {
-        "layout": stage.layout.name,
-        "arm": arm.name,
-        "repeat": repeat,
         "bytesAcked": written.bytes_acked,
         "bytesFailed": written.bytes_failed,
         "optimalBytes": least_bytes(problem, TARGET),

@@ -82,10 +82,11 @@ def run_layout(layout: Layout, options: Options, teller: progress.Teller) -> lis
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="evenkeel-bench-")))
         stage = stack.enter_context(Stage.open(layout))
-        steer = stack.enter_context(steering(stage, folder / "keeper"))
+        with steering(stage, folder / "first"):
+            pass  # makes Evenkeel's own topics, which all runs find then
         for repeat, arm in options.runs():
             progress.check_stop()
-            row = run_arm(stage, steer, arm, repeat, options, folder)
+            row = run_arm(stage, arm, repeat, options, folder)
             teller.tell(
                 f"{layout.name:18} {arm.name:14} fullest {row['fullest']:.1%} optimum {row['optimum']:.1%} "
                 f"uniform {row['uniform']:.1%}"
@@ -94,14 +95,26 @@ def run_layout(layout: Layout, options: Options, teller: progress.Teller) -> lis
     return rows
 
 
-def run_arm(
-    stage: Stage, steer: Steering, arm: Arm, repeat: int, options: Options, folder: Path
-) -> dict[str, Any]:
+def run_arm(stage: Stage, arm: Arm, repeat: int, options: Options, folder: Path) -> dict[str, Any]:
     """Write the layout's bytes by one arm, measure, and give the disk back."""
-    topic, size = f"data-{repeat}-{arm.name}", stage.layout.write_bytes
+    topic = f"data-{repeat}-{arm.name}"
     before, there = stage.disks(), stage.topics()
     stage.create_topic(topic)
-    offset = _steer(steer, topic, size, options) if arm.routed else -1
+    if arm.routed:
+        with steering(stage, folder / f"keeper-{topic}") as steer:
+            offset = _steer(steer, topic, stage.layout.write_bytes, options)
+            row = _write(stage, arm, topic, options, folder, offset)
+            row["tables"] = len(steer.tables(topic))
+            steer.release()
+    else:
+        row = _write(stage, arm, topic, options, folder, -1)
+    stage.drop_topics(_made_since(stage, there), before)
+    return {"layout": stage.layout.name, "arm": arm.name, "repeat": repeat, **row}
+
+
+def _write(stage: Stage, arm: Arm, topic: str, options: Options, folder: Path, offset: int) -> dict[str, Any]:
+    """The layout's bytes by one arm -> what the disks show."""
+    before, size = stage.disks(), stage.layout.write_bytes
     problem = build_problem(stage.snapshot(topic), topic)
     job = WriteJob(
         stage.cluster.bootstrap,
@@ -116,9 +129,6 @@ def run_arm(
         written = gather_written(processes, 3 * options.seconds + 120)
     fills = [disk.fill for disk in stage.disks()]
     row: dict[str, Any] = {
-        "layout": stage.layout.name,
-        "arm": arm.name,
-        "repeat": repeat,
         "bytesAcked": written.bytes_acked,
         "bytesFailed": written.bytes_failed,
         "seconds": written.seconds,
@@ -134,11 +144,7 @@ def run_arm(
     }
     row["regret"] = row["fullest"] - row["optimum"]
     row["recovered"] = recovered(row["uniform"], row["optimum"], row["fullest"])
-    if arm.routed:
-        row |= {"tables": len(steer.tables(topic)), "tablesSeen": written.tables_seen, "mix": written.mix}
-        steer.release()
-    stage.drop_topics(_made_since(stage, there), before)
-    return row
+    return row | ({"tablesSeen": written.tables_seen, "mix": written.mix} if arm.routed else {})
 
 
 def _steer(steer: Steering, topic: str, size: int, options: Options) -> int:
