@@ -94,10 +94,25 @@ def test_growth_and_jumps_are_followed_at_once() -> None:
         steady(noise, value)
     for i in range(60):
         assert steady(noise, 0.5 + 0.005 * i) == pytest.approx(0.5 + 0.005 * i, abs=0.01)
+
+
+def test_a_topic_that_is_deleted_is_no_noise() -> None:
+    noise = FillNoise()
+    for value in jitter(0.002, 60):
+        steady(noise, value)
+    before = noise.betas(snapshot(0.5), ["t"])["t"]
+    for value in jitter(0.002, 20, seed=8):
+        assert steady(noise, value - 0.3) == pytest.approx(0.2, abs=0.01)
+    assert noise.betas(snapshot(0.2), ["t"])["t"] == pytest.approx(before, rel=0.3)
+
+
+def test_disks_that_fill_within_minutes_are_followed_at_once() -> None:
     noise = FillNoise()
     for _ in range(60):
-        steady(noise, 0.5)
-    assert steady(noise, 0.9) == pytest.approx(0.9, abs=0.2)
+        steady(noise, 0.3)
+    for value in (0.38, 0.46, 0.54, 0.3, 0.38, 0.46, 0.54):
+        assert steady(noise, value) == pytest.approx(value, abs=1e-6)
+    assert noise.betas(snapshot(0.3), ["t"]) == {"t": 500.0}
 
 
 def test_fills_without_noise_are_as_measured() -> None:
