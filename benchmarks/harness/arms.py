@@ -105,7 +105,7 @@ def build_command(arm: Arm, job: WriteJob) -> list[str]:
         }
     words = [job.topic, str(job.bytes_total), f"{job.seconds:g}", str(job.record_bytes)]
     words += [str(TABLE_MS if arm.routed else 0), *(f"{key}={value}" for key, value in config.items())]
-    flags = ["-Xmx128m", "-XX:+UseSerialGC", f"-Dlog4j2.configurationFile={jars.LOGGING}"]
+    flags = ["-Xmx128m", *jars.JVM_FLAGS, f"-Dlog4j2.configurationFile={jars.LOGGING}"]
     return ["java", *flags, "-cp", java_class_path(), "BenchWriter", *words]
 
 
