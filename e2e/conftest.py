@@ -24,7 +24,18 @@ TEST_SECONDS = 180
 
 
 # The bare cluster first; then what the demo left as it left it, before anything is broken; removing all last.
-ORDER = ("cluster", "demo", "wait", "second_cluster", "bad_input", "exactness", "delete", "kill", "uninstall")
+ORDER = (
+    "cluster",
+    "demo",
+    "wait",
+    "loads",
+    "second_cluster",
+    "bad_input",
+    "exactness",
+    "delete",
+    "kill",
+    "uninstall",
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -45,6 +45,7 @@ def observed(administrator: User, address: str) -> Iterator[User]:
 
 
 def test_brokers_have_nodes_and_nodes_have_loads(observed: User, cluster: Cluster) -> None:
+    observed._wait("jsonpath={.status.volumes[3].node}", CLUSTER, DEMO_CLUSTER, SECONDS)
     observed.wait_reason("Measured", CLUSTER, DEMO_CLUSTER, SECONDS, "LoadsKnown")
     status = observed.get(CLUSTER, DEMO_CLUSTER)["status"]
     nodes = {one["broker"]: one.get("node") for one in status["volumes"]}

@@ -95,6 +95,12 @@ def test_planned_bytes_come_at_once() -> None:
     assert forecast_days(snapshot(0.0, incoming=planned))[HERE] == 0
 
 
+@pytest.mark.parametrize("planned", [0, 5 * GIB])
+def test_an_ingest_is_not_taken_to_go_on_at_its_rate(planned: int) -> None:
+    told = Incoming("t", 0.0, planned)
+    assert forecast_days(snapshot(500 * GIB, incoming=told))[HERE] is None
+
+
 def test_rates_of_minutes_are_not_extrapolated_over_days() -> None:
     brief = Incoming("t", 60 * GIB / DAY, observed_seconds=60)
     assert forecast_days(snapshot(60 * GIB, incoming=brief))[HERE] is None

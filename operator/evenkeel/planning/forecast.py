@@ -106,11 +106,12 @@ def _final_size(rate: float, retention: Retention) -> float | None:
 
 
 def _trusted(snapshot: ClusterSnapshot) -> frozenset[str]:
-    """Topics whose rate was watched long enough."""
+    """Topics whose rate was watched long enough; of an ingest comes what is planned, however fast it is now."""
     return frozenset(
         incoming.topic
         for incoming in snapshot.incoming
         if incoming.bytes_per_second is not None
+        and incoming.planned_bytes is None
         and (incoming.observed_seconds is None or incoming.observed_seconds >= LEAST_OBSERVED_SECONDS)
     )
 
