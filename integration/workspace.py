@@ -26,6 +26,7 @@ from scripts.provision import cache
 # Below the kernel's range for outgoing connections (32768 and up): such a connection could take a
 # port while its broker is down.
 _PORTS = range(20000, 30000)
+_GONE = ".gone"
 
 
 def root() -> Path:
@@ -82,6 +83,8 @@ class Workspace:
 
 def sweep(parent: Path) -> None:
     """Remove the workspaces below `parent` whose owners are gone."""
+    for path in parent.glob(f".*{_GONE}"):
+        shutil.rmtree(path, ignore_errors=True)
     for path in sorted(parent.glob("[!.]*")):
         # Another sweep may be faster.
         with contextlib.suppress(FileNotFoundError):
@@ -95,7 +98,14 @@ def _remove(path: Path) -> None:
     for record in path.glob("*.pid"):
         _end_orphan(int(record.stem), path)
     unmount_below(path)
-    shutil.rmtree(path)
+    _discard(path)
+
+
+def _discard(path: Path) -> None:
+    """Remove a workspace, out of the sight of other sweeps: its lock file goes with it, and theirs would be new."""
+    gone = path.with_name(f".{path.name}{_GONE}")
+    path.rename(gone)
+    shutil.rmtree(gone, ignore_errors=True)  # a sweep may be at it as well
 
 
 def unmount_below(path: Path) -> None:
