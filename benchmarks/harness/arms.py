@@ -17,6 +17,9 @@ from scripts.provision import cache, jars, partitioner, steps
 WRITER = "benchmarks.harness.python_writer"
 JAVA_WRITER = Path(__file__).with_name("java") / "BenchWriter.java"
 PARTITIONER = "dev.evenkeel.partitioner.EvenkeelPartitioner"
+JAVA_BATCH = str(128 * 1024)
+"""Of both Java arms: the default holds one record of 16 KiB, and five requests in flight would bound what the
+heavier partitions can take on a busy machine. librdkafka's default is 1 MB."""
 TABLE_MS = 30_000
 """A Java writer waits as long for its partitioner's first table."""
 
@@ -94,6 +97,7 @@ def build_command(arm: Arm, job: WriteJob) -> list[str]:
         "acks": job.acks,
         "client.id": f"bench-{arm.name}-{job.writer}",
         "delivery.timeout.ms": "60000",
+        "batch.size": JAVA_BATCH,
         "enable.metrics.push": "false",
         **job.config,
     }
