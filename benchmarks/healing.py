@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import secrets
 import sys
 import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +92,8 @@ def run_layout(layout: Layout, options: Options, teller: progress.Teller) -> lis
             pass  # makes Evenkeel's own topics, which all runs find then
         for repeat, arm in options.runs():
             progress.check_stop()
-            row = run_arm(stage, arm, repeat, options, folder)
+            run = partial(run_arm, stage, arm, repeat, options, folder)
+            row = progress.try_again(run, teller, f"{layout.name} {arm.name}")
             end = f"{row['healedBytes'] / MIB:.0f} MiB" if row["healedBytes"] is not None else "not healed"
             teller.tell(
                 f"{layout.name:14} {arm.name:14} {end}, optimum {row['optimalBytes'] / MIB:.0f} MiB, "
@@ -102,14 +105,16 @@ def run_layout(layout: Layout, options: Options, teller: progress.Teller) -> lis
 
 def run_arm(stage: Stage, arm: Arm, repeat: int, options: Options, folder: Path) -> dict[str, Any]:
     """Write by one arm until the disks are level or the layout's bytes are written; give the disk back."""
-    topic, before = f"data-{repeat}-{arm.name}", stage.disks()
+    topic, before = f"data-{repeat}-{arm.name}-{secrets.token_hex(2)}", stage.disks()
     stage.create_topic(topic)
-    with ExitStack() as stack:
-        if arm.routed:
-            steer = stack.enter_context(steering(stage, folder / f"keeper-{topic}"))
-            steer.follow_stream(topic, TopicRouting(horizon_seconds=options.horizon_seconds))
-        row = _write(stage, arm, topic, options, folder)
-    stage.drop_topics([topic], before)
+    try:
+        with ExitStack() as stack:
+            if arm.routed:
+                steer = stack.enter_context(steering(stage, folder / f"keeper-{topic}"))
+                steer.follow_stream(topic, TopicRouting(horizon_seconds=options.horizon_seconds))
+            row = _write(stage, arm, topic, options, folder)
+    finally:
+        stage.drop_topics([topic], before)
     return {"layout": stage.layout.name, "arm": arm.name, "repeat": repeat, **row}
 
 

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import secrets
 import sys
 import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +88,8 @@ def run_layout(layout: Layout, options: Options, teller: progress.Teller) -> lis
             pass  # makes Evenkeel's own topics, which all runs find then
         for repeat, arm in options.runs():
             progress.check_stop()
-            row = run_arm(stage, arm, repeat, options, folder)
+            run = partial(run_arm, stage, arm, repeat, options, folder)
+            row = progress.try_again(run, teller, f"{layout.name} {arm.name}")
             teller.tell(
                 f"{layout.name:18} {arm.name:14} fullest {row['fullest']:.1%} optimum {row['optimum']:.1%} "
                 f"uniform {row['uniform']:.1%}"
@@ -97,19 +100,25 @@ def run_layout(layout: Layout, options: Options, teller: progress.Teller) -> lis
 
 def run_arm(stage: Stage, arm: Arm, repeat: int, options: Options, folder: Path) -> dict[str, Any]:
     """Write the layout's bytes by one arm, measure, and give the disk back."""
-    topic = f"data-{repeat}-{arm.name}"
+    topic = f"data-{repeat}-{arm.name}-{secrets.token_hex(2)}"
     before, there = stage.disks(), stage.topics()
-    stage.create_topic(topic)
-    if arm.routed:
-        with steering(stage, folder / f"keeper-{topic}") as steer:
-            offset = _steer(steer, topic, stage.layout.write_bytes, options)
-            row = _write(stage, arm, topic, options, folder, offset)
-            row["tables"] = len(steer.tables(topic))
-            steer.release()
-    else:
-        row = _write(stage, arm, topic, options, folder, -1)
-    stage.drop_topics(_made_since(stage, there), before)
+    try:
+        stage.create_topic(topic)
+        row = _steer_and_write(stage, arm, topic, options, folder)
+    finally:
+        stage.drop_topics(_made_since(stage, there), before)
     return {"layout": stage.layout.name, "arm": arm.name, "repeat": repeat, **row}
+
+
+def _steer_and_write(stage: Stage, arm: Arm, topic: str, options: Options, folder: Path) -> dict[str, Any]:
+    if not arm.routed:
+        return _write(stage, arm, topic, options, folder, -1)
+    with steering(stage, folder / f"keeper-{topic}") as steer:
+        offset = _steer(steer, topic, stage.layout.write_bytes, options)
+        row = _write(stage, arm, topic, options, folder, offset)
+        row["tables"] = len(steer.tables(topic))
+        steer.release()
+    return row
 
 
 def _write(stage: Stage, arm: Arm, topic: str, options: Options, folder: Path, offset: int) -> dict[str, Any]:

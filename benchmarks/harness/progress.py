@@ -9,9 +9,12 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from typing import NoReturn, TypeVar
 
+from confluent_kafka import KafkaException
+from kafka.errors import KafkaError
 from rich.console import Console
 
 from benchmarks.harness.order import Estimate
+from integration.processes import ServerError
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -60,6 +63,22 @@ class Teller:
 
 def _minutes(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds >= 90 else f"{seconds:.0f} s"
+
+
+def try_again(run: Callable[[], R], teller: Teller, what: str, times: int = 3) -> R:
+    """What `run` gives; a run that a busy machine spoils is made again, and said to be.
+
+    Raises:
+        ServerError, AssertionError, KafkaException, KafkaError: the last try's.
+    """
+    for attempt in range(1, times + 1):
+        try:
+            return run()
+        except (ServerError, AssertionError, KafkaException, KafkaError) as error:
+            if attempt == times or stop.is_set():
+                raise
+            teller.console.print(f"{what}: again, because {str(error)[:300]}")
+    raise AssertionError("times is below 1")
 
 
 def run_side_by_side(work: Callable[[T], R], items: Sequence[T], lanes: int) -> Iterator[R]:

@@ -129,7 +129,7 @@ class Stage:
             ServerError: the bytes are not back within `seconds`.
         """
         admin = _admin(self.cluster)
-        for result in admin.delete_topics(list(names)).values():
+        for result in admin.delete_topics(list(names)).values() if names else ():
             result.result(timeout=15)
         free = {(disk.broker, disk.path): disk.usable_bytes for disk in before}
         wait_until(

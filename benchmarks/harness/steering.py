@@ -80,7 +80,7 @@ def steering(stage: Stage, folder: Path, policy: Policy | None = None) -> Iterat
     desired = build_desired(plain(stage.cluster), "bench/one")
     with Keeper(folder, desired) as keeper:
         keeper.want(policy=policy or Policy(interval_seconds=INTERVAL_SECONDS))
-        keeper.wait_claim(60)
+        keeper.wait_claim(120)
         yield Steering(stage, keeper)
 
 
