@@ -82,9 +82,8 @@ class Options:
         }
 
 
-def run_layout(layout: Layout, options: Options, teller: progress.Teller) -> list[dict[str, Any]]:
-    """All arms on one cluster, interleaved -> a row per run."""
-    rows = []
+def run_layout(layout: Layout, options: Options, teller: progress.Teller, ledger: results.Ledger) -> None:
+    """All arms on one cluster, interleaved; a row per run goes into the ledger."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="evenkeel-bench-")))
         stage = stack.enter_context(Stage.open(layout))
@@ -99,8 +98,7 @@ def run_layout(layout: Layout, options: Options, teller: progress.Teller) -> lis
                 f"{layout.name:14} {arm.name:14} {end}, optimum {row['optimalBytes'] / MIB:.0f} MiB, "
                 f"deviation {row['deviationBefore']:.1%} -> {row['deviationAfter']:.1%}"
             )
-            rows.append(row)
-    return rows
+            ledger.add(row)
 
 
 def run_arm(stage: Stage, arm: Arm, repeat: int, options: Options, folder: Path) -> dict[str, Any]:
@@ -233,15 +231,16 @@ def main(arguments: Sequence[str]) -> int:
         total = len(options.layouts) * len(options.runs())
         longest = max(layout.write_bytes for layout in options.layouts) / MIB / options.mib_per_second
         teller = progress.Teller(total, longest, options.lanes)
-        rows: list[dict[str, Any]] = []
+        ledger = results.Ledger(
+            (),
+            lambda found: results.build_result("healing", options.parameters(), found, build_bars(found)),
+            parsed.out,
+            "healing",
+        )
         with progress.ended_by_signals():
-            for found in progress.run_side_by_side(
-                lambda layout: run_layout(layout, options, teller), options.layouts, options.lanes
-            ):
-                rows += found
-                results.save_result(
-                    results.build_result("healing", options.parameters(), rows, build_bars(rows)), parsed.out
-                )
+            progress.run_side_by_side(
+                lambda layout: run_layout(layout, options, teller, ledger), options.layouts, options.lanes
+            )
     result = json.loads(path.read_text(encoding="utf-8"))
     print_tables(result)
     draw(result, parsed.out)

@@ -78,9 +78,8 @@ class Options:
         }
 
 
-def run_layout(layout: Layout, options: Options, teller: progress.Teller) -> list[dict[str, Any]]:
-    """All arms on one cluster, interleaved -> a row per run."""
-    rows = []
+def run_layout(layout: Layout, options: Options, teller: progress.Teller, ledger: results.Ledger) -> None:
+    """All arms on one cluster, interleaved; a row per run goes into the ledger."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="evenkeel-bench-")))
         stage = stack.enter_context(Stage.open(layout))
@@ -94,8 +93,7 @@ def run_layout(layout: Layout, options: Options, teller: progress.Teller) -> lis
                 f"{layout.name:18} {arm.name:14} fullest {row['fullest']:.1%} optimum {row['optimum']:.1%} "
                 f"uniform {row['uniform']:.1%}"
             )
-            rows.append(row)
-    return rows
+            ledger.add(row)
 
 
 def run_arm(stage: Stage, arm: Arm, repeat: int, options: Options, folder: Path) -> dict[str, Any]:
@@ -229,15 +227,17 @@ def main(arguments: Sequence[str]) -> int:
         overflow = last.get("overflow") if parsed.append else None
         if not parsed.no_overflow:
             overflow = run_overflow(options.arms, options.writers, options.record_bytes, teller.console)
-        done = progress.run_side_by_side(
-            lambda layout: run_layout(layout, options, teller), options.layouts, options.lanes
+        ledger = results.Ledger(
+            rows,
+            lambda found: results.build_result(
+                "space", options.parameters(), found, build_bars(found), overflow=overflow
+            ),
+            parsed.out,
+            name,
         )
-        for found in done:
-            rows += found
-            result = results.build_result(
-                "space", options.parameters(), rows, build_bars(rows), overflow=overflow
-            )
-            results.save_result(result, parsed.out, name)
+        progress.run_side_by_side(
+            lambda layout: run_layout(layout, options, teller, ledger), options.layouts, options.lanes
+        )
     return _show(_last(parsed.out / f"{name}.json"), parsed.out, name)
 
 

@@ -72,10 +72,7 @@ class Workspace:
             if process.running:
                 process.kill()
         unmount_below(self.path)
-        # Out of other sweeps' sight first: once the lock file is removed they take the rest for an orphan's.
-        gone = self.path.with_name(f".{self.path.name}")
-        self.path.rename(gone)
-        shutil.rmtree(gone)
+        _discard(self.path)
         for handle in [*self._ports, self._lock]:
             handle.close()
         self._ports.clear()

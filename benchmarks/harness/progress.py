@@ -81,8 +81,8 @@ def try_again(run: Callable[[], R], teller: Teller, what: str, times: int = 3) -
     raise AssertionError("times is below 1")
 
 
-def run_side_by_side(work: Callable[[T], R], items: Sequence[T], lanes: int) -> Iterator[R]:
-    """`work` of each item in threads, `lanes` at once; results as they come.
+def run_side_by_side(work: Callable[[T], None], items: Sequence[T], lanes: int) -> None:
+    """`work` of each item in threads, `lanes` at once.
 
     An interrupt or a failure sets `stop` and waits until the others have cleaned up.
     """
@@ -90,7 +90,7 @@ def run_side_by_side(work: Callable[[T], R], items: Sequence[T], lanes: int) -> 
         futures = [pool.submit(work, item) for item in items]
         try:
             for future in as_completed(futures):
-                yield future.result()
+                future.result()
         except BaseException:
             stop.set()
             for future in futures:

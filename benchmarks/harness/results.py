@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import platform
 import subprocess
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -40,6 +42,7 @@ def _processor() -> str:
     return platform.machine()
 
 
+@functools.cache
 def _java() -> str:
     done = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False)  # noqa: S607
     return done.stderr.partition("\n")[0].strip()
@@ -109,3 +112,33 @@ def save_result(result: Mapping[str, Any], folder: Path = FOLDER, name: str | No
     temporary.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     temporary.replace(path)
     return path
+
+
+class Ledger:
+    """Rows of a running benchmark, on disk after each: what was measured outlives an early end.
+
+    Args:
+        rows: of earlier runs that stay.
+        build: the whole result of all rows.
+        folder: where the result goes.
+        name: of its file, without `.json`.
+    """
+
+    def __init__(
+        self,
+        rows: Sequence[Mapping[str, Any]],
+        build: Callable[[list[Mapping[str, Any]]], Mapping[str, Any]],
+        folder: Path,
+        name: str,
+    ) -> None:
+        self._rows = list(rows)
+        self._build = build
+        self._folder = folder
+        self._name = name
+        self._lock = threading.Lock()
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        """Keep a row; callable from any thread."""
+        with self._lock:
+            self._rows.append(row)
+            save_result(self._build(self._rows), self._folder, self._name)

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.harness.job import WriteJob, Written
 from benchmarks.harness.order import Estimate, interleave
-from benchmarks.harness.results import bar, build_result, check_result, save_result
+from benchmarks.harness.results import Ledger, bar, build_result, check_result, save_result
 from benchmarks.harness.statistics import percentile, recovered, spread, summarise
 
 
@@ -84,6 +84,14 @@ def test_results_hold_the_machine_and_are_written_whole(tmp_path: Path) -> None:
     assert found["rows"] == [{"arm": "a"}]
     assert found["extra"] == 1
     assert not list(tmp_path.glob("*.tmp"))
+
+
+def test_every_row_is_on_disk_at_once(tmp_path: Path) -> None:
+    ledger = Ledger([{"arm": "old"}], lambda rows: build_result("x", {}, rows), tmp_path, "y")
+    for arm in ("a", "b"):
+        ledger.add({"arm": arm})
+        assert json.loads((tmp_path / "y.json").read_text())["rows"][-1] == {"arm": arm}
+    assert len(json.loads((tmp_path / "y.json").read_text())["rows"]) == 3
 
 
 @pytest.mark.parametrize(
