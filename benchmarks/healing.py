@@ -34,6 +34,7 @@ from benchmarks.harness.arms import (
 from benchmarks.harness.job import WriteJob
 from benchmarks.harness.layouts import HEALING, Layout
 from benchmarks.harness.optimum import build_problem, deviation, least_bytes
+from benchmarks.harness.options import choose
 from benchmarks.harness.stage import DiskFill, Sample, Stage, sampled
 from benchmarks.harness.steering import INTERVAL_SECONDS, steering
 from benchmarks.healing_report import build_bars, draw, print_tables
@@ -204,12 +205,9 @@ def read_options(parsed: argparse.Namespace) -> Options:
     Raises:
         SystemExit: an unknown name.
     """
-    known = {layout.name: layout for layout in HEALING}
-    if unknown := set(parsed.layouts) - known.keys():
-        raise SystemExit(f"--layouts: {sorted(unknown)} unknown; known are {', '.join(known)}")
     return Options(
         arms=choose_arms(parsed.arms),
-        layouts=tuple(known[name] for name in parsed.layouts or known),
+        layouts=choose("--layouts", {layout.name: layout for layout in HEALING}, parsed.layouts),
         repeats=parsed.repeats,
         baseline_repeats=parsed.repeats if parsed.baseline_repeats is None else parsed.baseline_repeats,
         mib_per_second=parsed.rate,

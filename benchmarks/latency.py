@@ -20,6 +20,7 @@ from typing import Any
 
 from benchmarks.harness import disk_limit, progress, results
 from benchmarks.harness.layouts import Layout, single, spread
+from benchmarks.harness.options import PYTHON_PATH, choose
 from benchmarks.harness.pacer import PaceJob
 from benchmarks.harness.stage import Stage
 from benchmarks.harness.steering import INTERVAL_SECONDS, steering
@@ -27,7 +28,6 @@ from benchmarks.latency_report import build_bars, draw, print_tables
 from evenkeel.domain.exchange import Score, TopicRouting
 from integration.kafka.disks import MIB
 from integration.processes import Process, wait_until
-from scripts.provision import cache
 
 ARMS = ("evenkeel", "librdkafka")
 SCORES = (Score("Storage"), Score("WriteLatency"))
@@ -142,9 +142,8 @@ def _build_job(condition: Condition, bootstrap: str, topics: Mapping[str, str], 
 
 
 def _pace(job: PaceJob, folder: Path) -> dict[str, Any]:
-    env = {"PYTHONPATH": f"{cache.REPOSITORY}:{cache.REPOSITORY / 'operator'}"}
     words = [sys.executable, "-m", "benchmarks.harness.pacer", job.to_json()]
-    process = Process(words, folder / "pacer.log", env)
+    process = Process(words, folder / "pacer.log", PYTHON_PATH)
     try:
 
         def ended() -> bool:
@@ -186,10 +185,7 @@ def choose_conditions(names: Sequence[str]) -> tuple[Condition, ...]:
     Raises:
         SystemExit: an unknown name, or disks cannot be limited here.
     """
-    known = {one.layout.name: one for one in CONDITIONS}
-    if unknown := set(names) - known.keys():
-        raise SystemExit(f"--conditions: {sorted(unknown)} unknown; known are {', '.join(known)}")
-    chosen = tuple(one for name, one in known.items() if not names or name in names)
+    chosen = choose("--conditions", {one.layout.name: one for one in CONDITIONS}, names)
     why = disk_limit.explain_missing()
     if why and any(one.limited for one in chosen):
         raise SystemExit(why)

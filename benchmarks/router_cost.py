@@ -20,6 +20,7 @@ from typing import Any
 
 import confluent_kafka
 
+from benchmarks.harness.options import PYTHON_PATH
 from benchmarks.harness.order import interleave
 from benchmarks.harness.results import FOLDER, bar, build_result, save_result
 from benchmarks.router_load import ARMS, DEFAULT, EVENKEEL, LoadJob
@@ -179,7 +180,6 @@ def _make_topics(cluster: KafkaCluster) -> dict[str, str]:
 
 def _run(job: LoadJob) -> Row:
     words = [sys.executable, "-m", "benchmarks.router_load", job.to_json()]
-    environment = {"PYTHONPATH": f"{cache.REPOSITORY}:{cache.REPOSITORY / 'operator'}"}
     limit = 3 * (job.seconds + job.warm_seconds) + 180
     done = subprocess.run(
         words,
@@ -187,7 +187,7 @@ def _run(job: LoadJob) -> Row:
         text=True,
         check=False,
         timeout=limit,
-        env=environment,
+        env=dict(PYTHON_PATH),
         cwd=cache.REPOSITORY,
     )
     if done.returncode != 0:

@@ -31,6 +31,7 @@ from benchmarks.harness.arms import (
 from benchmarks.harness.job import WriteJob
 from benchmarks.harness.layouts import SPACE, Layout
 from benchmarks.harness.optimum import build_problem, least_fill, uniform_fill
+from benchmarks.harness.options import choose
 from benchmarks.harness.stage import Stage
 from benchmarks.harness.statistics import recovered, spread
 from benchmarks.harness.steering import INTERVAL_SECONDS, Steering, steering
@@ -193,12 +194,9 @@ def read_options(parsed: argparse.Namespace) -> Options:
     Raises:
         SystemExit: an unknown name.
     """
-    known = {layout.name: layout for layout in SPACE}
-    if unknown := set(parsed.layouts) - known.keys():
-        raise SystemExit(f"--layouts: {sorted(unknown)} unknown; known are {', '.join(known)}")
     return Options(
         arms=choose_arms(parsed.arms),
-        layouts=tuple(known[name] for name in parsed.layouts or known),
+        layouts=choose("--layouts", {layout.name: layout for layout in SPACE}, parsed.layouts),
         repeats=parsed.repeats,
         baseline_repeats=parsed.repeats if parsed.baseline_repeats is None else parsed.baseline_repeats,
         seconds=parsed.seconds,

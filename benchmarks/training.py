@@ -24,13 +24,13 @@ from benchmarks.harness import disk_limit, progress, results
 from benchmarks.harness.arms import EVENKEEL, LIBRDKAFKA, Arm, gather_written, split_job, writing
 from benchmarks.harness.job import WriteJob
 from benchmarks.harness.layouts import Layout, single, spread
+from benchmarks.harness.options import PYTHON_PATH
 from benchmarks.harness.order import interleave
 from benchmarks.harness.rank import RankJob
 from benchmarks.harness.stage import Stage
 from benchmarks.harness.steering import INTERVAL_SECONDS, Steering, steering
 from benchmarks.training_report import build_bars, draw, print_tables
 from integration.kafka.disks import MIB
-from scripts.provision import cache
 
 ARMS: tuple[Arm, ...] = (EVENKEEL, LIBRDKAFKA)
 RECORD_BYTES = 16_384
@@ -121,7 +121,7 @@ def _run_epoch(stage: Stage, topic: str, ranks: int, options: Options) -> dict[s
         )
         for rank in range(ranks)
     ]
-    env = {"PYTHONPATH": f"{cache.REPOSITORY}:{cache.REPOSITORY / 'operator'}", "PATH": "/usr/bin:/bin"}
+    env = {**PYTHON_PATH, "PATH": "/usr/bin:/bin"}
     children = [
         subprocess.Popen(
             [sys.executable, "-m", "benchmarks.harness.rank", job.to_json()],

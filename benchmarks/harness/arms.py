@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchmarks.harness.job import WriteJob, Written
+from benchmarks.harness.options import PYTHON_PATH, choose
 from benchmarks.harness.order import interleave
 from benchmarks.harness.progress import check_stop
 from integration.processes import Process, wait_until
@@ -51,10 +52,7 @@ def choose_arms(names: Sequence[str]) -> tuple[Arm, ...]:
     Raises:
         SystemExit: an unknown name.
     """
-    known = {arm.name: arm for arm in ARMS}
-    if unknown := set(names) - known.keys():
-        raise SystemExit(f"--arms: {sorted(unknown)} unknown; known are {', '.join(known)}")
-    return tuple(arm for name, arm in known.items() if not names or name in names)
+    return choose("--arms", {arm.name: arm for arm in ARMS}, names)
 
 
 def plan_runs(arms: Sequence[Arm], repeats: int, baseline_repeats: int, seed: int) -> list[tuple[int, Arm]]:
@@ -125,12 +123,11 @@ def split_job(job: WriteJob, writers: int) -> list[WriteJob]:
 def writing(arm: Arm, jobs: Sequence[WriteJob], folder: Path) -> Iterator[list[Process]]:
     """The running writers; those still there at the end of the block are ended."""
     folder.mkdir(parents=True, exist_ok=True)
-    env: Mapping[str, str] = {"PYTHONPATH": f"{cache.REPOSITORY}:{cache.REPOSITORY / 'operator'}"}
     processes: list[Process] = []
     try:
         for job in jobs:
             log = folder / f"{job.topic}-{job.writer}.log"
-            processes.append(Process(build_command(arm, job), log, env))
+            processes.append(Process(build_command(arm, job), log, PYTHON_PATH))
         yield processes
     finally:
         for process in processes:
