@@ -4,7 +4,7 @@ import pytest
 
 from evenkeel.domain.exchange import RoutesReport
 from evenkeel.keeper.inflow import SteeredTopic
-from evenkeel.keeper.outlook import settle_days, settle_percent, tell_steering
+from evenkeel.keeper.outlook import settle_days, tell_steering
 from evenkeel.reasons import Reason
 
 ACTIVE = RoutesReport(True, Reason.ROUTED, "routed", 1, 7, predicted_max_fill_permille=500)
@@ -53,13 +53,6 @@ def test_a_new_keeper_goes_on_with_what_its_predecessor_found() -> None:
 def test_without_routes_or_facts_nothing_is_added() -> None:
     assert tell_steering(None, "t", SteeredTopic(50), None) is None
     assert tell_steering(ACTIVE, "t", None, None) is ACTIVE
-
-
-@pytest.mark.parametrize(
-    ("percent", "before", "told"), [(43, None, 45), (43, 40, 40), (44, 40, 45), (0, None, 0), (100, 95, 100)]
-)
-def test_percents_do_not_flicker(percent: int, before: int | None, told: int) -> None:
-    assert settle_percent(percent, before) == told
 
 
 @pytest.mark.parametrize(

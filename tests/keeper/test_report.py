@@ -22,7 +22,7 @@ from evenkeel.domain.table import WEIGHT_SCALE, RouteTable
 from evenkeel.kafka.answers import PartitionAnswer, TopicAnswer
 from evenkeel.kafka.topics import dataset_topics
 from evenkeel.keeper.moves import build_moves_report
-from evenkeel.keeper.report import LITTLE_INFLOW, Facts, build_report, limit_report, settle
+from evenkeel.keeper.report import LITTLE_INFLOW, Facts, build_report, limit_report
 from evenkeel.planning.moves import MovesPlan
 from evenkeel.planning.routing import RoutesPlan, TopicRoutes
 from evenkeel.reasons import Reason
@@ -76,15 +76,6 @@ def test_jitter_leaves_the_text_as_it_is(used: int) -> None:
     before = build_report(DESIRED, facts(snapshot=snapshot(301)), None)
     after = build_report(DESIRED, facts(snapshot=snapshot(used)), before)
     assert after.volumes == before.volumes
-
-
-@pytest.mark.parametrize(
-    ("value", "before", "told"), [(7.4, None, 5), (7.6, None, 10), (8.7, 5, 5), (8.8, 5, 10), (0.0, 5, 0)]
-)
-def test_a_rounded_value_is_kept_until_the_true_one_is_clearly_elsewhere(
-    value: float, before: int | None, told: int
-) -> None:
-    assert settle(value, 5, before) == told
 
 
 def test_weights_for_little_inflow_come_without_a_forecast() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from evenkeel.domain.exchange import TopicRouting
 from evenkeel.domain.snapshot import Broker, ClusterSnapshot, Incoming, LogDir, Topic
-from evenkeel.planning.inflow import apply_floor, base_bytes, gather_inflow
+from evenkeel.planning.inflow import LEAST_ROOM, apply_floor, base_bytes, gather_inflow, limit_inflow
 from evenkeel.planning.space import build_space
 from tests.support.snapshots import broker, cluster, partitions_of
 
@@ -42,6 +42,43 @@ def test_expected_bytes(incoming: Incoming, topic: Topic | None, steerable: floa
 
 def test_unknown_inflow_is_not_guessed() -> None:
     assert gather_inflow(snapshot(Incoming("t")), {"t": HOUR}) == {}
+
+
+def limited(one: ClusterSnapshot) -> dict[str, tuple[float, float]]:
+    found = limit_inflow(gather_inflow(one, {"t": HOUR}), one, build_space(one), 0.85)
+    return {topic: (inflow.steerable, inflow.unsteered) for topic, inflow in found.items()}
+
+
+def test_what_the_disks_have_room_for_is_expected_as_it_is() -> None:
+    assert limited(snapshot(Incoming("t", bytes_per_second=100.0))) == {"t": (360_000, 0)}
+
+
+def test_no_more_is_expected_than_fills_the_disks() -> None:
+    """Two replicas of 3.6 MB, and room for 3 x 0.85 MB - 3 x 0.1 MB."""
+    found = limited(snapshot(Incoming("t", bytes_per_second=1000.0, steered_percent=75)))
+    assert found["t"] == pytest.approx((0.75 * 1_125_000, 0.25 * 1_125_000))
+
+
+def test_expiring_bytes_make_room() -> None:
+    one = snapshot(Incoming("t", bytes_per_second=1000.0))
+    freed = replace(one, partitions=tuple(replace(p, expiring_bytes=1000) for p in one.partitions))
+    assert limited(freed)["t"] == pytest.approx((1_125_000 + 3000, 0))
+
+
+def test_planned_bytes_are_not_cut_and_take_their_room_first() -> None:
+    planned = partitions_of("p", [(0, 1)], [1000])
+    one = snapshot(
+        Incoming("t", bytes_per_second=1000.0), Incoming("p", planned_bytes=1_000_000, steered_percent=0)
+    )
+    found = limited(replace(one, partitions=(*one.partitions, *planned)))
+    assert found["p"] == (0, 1_000_000)
+    assert found["t"] == pytest.approx((125_000, 0))
+
+
+def test_full_disks_still_get_bytes_to_level_with() -> None:
+    disks = [broker(i, 1_000_000, 900_000) for i in range(3)]
+    one = replace(snapshot(Incoming("t", bytes_per_second=1000.0)), brokers=tuple(disks))
+    assert limited(one)["t"] == pytest.approx((LEAST_ROOM * 3_000_000 / 2, 0))
 
 
 def base(one: ClusterSnapshot, *, routed: bool = True) -> list[float]:

@@ -72,6 +72,18 @@ def test_a_level_cluster_gets_nearly_equal_weights() -> None:
     assert weights * len(weights) == pytest.approx(np.ones(len(weights)), abs=0.02)
 
 
+def test_a_rate_that_would_overfill_the_disks_heals_them_while_there_is_room() -> None:
+    """100 GiB of room for a day of 10 TiB: by disk sizes the first would be full with the others at two thirds."""
+    disks = [broker(i, 100 * GIB, fill * GIB) for i, fill in enumerate((70, 40, 40, 40))]
+    snapshot = cluster(
+        disks, partitions_of("t", [(i % 4,) for i in range(12)]), [Incoming("t", bytes_per_second=128 * MIB)]
+    )
+    routes = route(snapshot)
+    fullest = sum(routes.weights[0::4])
+    assert fullest == pytest.approx(15 / 150, abs=0.01)  # 85 GiB each
+    assert routes.predicted_max_fill == pytest.approx(0.85, abs=0.006)
+
+
 def test_the_rest_is_levelled_where_one_disk_is_too_full_already() -> None:
     disks = [broker(0, 100 * GIB, 84 * GIB), *(broker(i, 100 * GIB, (10 + 10 * i) * GIB) for i in (1, 2, 3))]
     pairs = [(a, b) for a in range(4) for b in range(4) if a != b]

@@ -66,7 +66,8 @@ class TopicRoutingSpec(Base):
     )
     """Costs by which partitions are weighed; default: Storage alone."""
     horizon_seconds: Annotated[int, Field(ge=60, le=31_536_000)] = 86_400
-    """How far ahead disks should be level, in seconds; longer is calmer, shorter reacts faster."""
+    """How far ahead disks should be level, in seconds, but no further than to the day they are full; longer is
+    calmer, shorter reacts faster."""
     stale_after_seconds: Annotated[int, Field(ge=60, le=86_400)] = 600
     """Age of a measurement, in seconds, after which routers begin to fall back to uniform weights."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any
 
 from evenkeel import names
 from evenkeel.controller.store import Store
@@ -78,15 +77,11 @@ class KafkaTopics:
 
     def _on_listed(self) -> None:
         """Of an earlier life of the kind only what this list has is left."""
-        for item in self._known():
+        for item in list(self._store.all(self.kind)):
             if item["metadata"]["uid"] not in self._fresh:
                 self._store.put("DELETED", item)
         self._store.listed(self.kind)
 
     def _forget_absent(self) -> None:
-        for item in self._known():
-            self._store.put("DELETED", item)
-        self._store.listed(self.kind)
-
-    def _known(self) -> list[Any]:
-        return list(self._store.all(self.kind))
+        self._fresh = set()
+        self._on_listed()

@@ -6,7 +6,7 @@ listed in `ClusterSnapshot.unknown`; unknown is never zero and never empty.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 
@@ -134,3 +134,11 @@ class ClusterSnapshot:
     throttles: tuple[Throttle, ...] = ()
     unknown: tuple[str, ...] = ()
     """Paths of what could not be measured, such as `brokers[3].logDirs`."""
+
+    def group_partitions(self, topics: Iterable[str]) -> dict[str, list[Partition]]:
+        """Topic -> its partitions as they stand here, for these topics; empty for one without any."""
+        grouped: dict[str, list[Partition]] = {topic: [] for topic in topics}
+        for partition in self.partitions:
+            if partition.topic in grouped:
+                grouped[partition.topic].append(partition)
+        return grouped

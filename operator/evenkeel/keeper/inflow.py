@@ -20,11 +20,10 @@ from evenkeel.kafka.answers import TopicPartition
 from evenkeel.keeper.growth import OBSERVATIONS, Growth
 from evenkeel.keeper.heartbeats import WINDOW_MS, Steering, TopicSteering
 from evenkeel.keeper.measurement import Measurement
+from evenkeel.planning.inflow import FEW_PERCENT
 
-FEW_PERCENT = 20
-"""Below this share of the inflow weights hardly decide where bytes lie."""
 ENOUGH_PERCENT = 25
-"""And from this share on they are said to again: no flapping in between."""
+"""From this share on, above FEW_PERCENT, weights are said to decide again: no flapping in between."""
 PATIENCE_SECONDS = 120.0
 """Inflow must have been seen for so long before routed producers are called few: they have just started."""
 SMOOTHING_SECONDS = 30.0

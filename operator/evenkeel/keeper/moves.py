@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from evenkeel.domain.exchange import MovesReport
-from evenkeel.keeper.report import settle_permille
+from evenkeel.keeper.settling import settle_permille
 from evenkeel.planning.moves import MovesPlan
 
 ALIKE = 0.05

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from evenkeel.domain.exchange import RoutesReport
-from evenkeel.keeper.inflow import FEW_PERCENT, SteeredTopic
+from evenkeel.keeper.inflow import SteeredTopic
+from evenkeel.keeper.settling import settle
 from evenkeel.planning.forecast import FARTHEST_DAYS
+from evenkeel.planning.inflow import FEW_PERCENT
 from evenkeel.reasons import Reason
 
 PERCENT_STEP = 5
-KEPT = 0.75
-"""A percent is told anew once it is this many steps away, as the report's other rounded values."""
 DAYS_SHARE = 0.2
 """A forecast is told anew when it moved by more than this share of itself, and more than a day."""
 
@@ -27,7 +27,7 @@ def tell_steering(
     if routes is None or steered is None:
         return routes
     last = before.steered_percent if before is not None else None
-    percent = last if steered.percent is None else settle_percent(steered.percent, last)
+    percent = last if steered.percent is None else settle(steered.percent, PERCENT_STEP, last)
     was_few = before is not None and before.reason is Reason.FEW_ROUTED_PRODUCERS
     if routes.active and (steered.few or (was_few and not steered.settled)):
         return RoutesReport(
@@ -39,13 +39,6 @@ def tell_steering(
             steered_percent=percent,
         )
     return replace(routes, steered_percent=percent)
-
-
-def settle_percent(percent: int, before: int | None) -> int:
-    """In steps of 5; that of before as long as it is near enough."""
-    if before is not None and abs(percent - before) <= KEPT * PERCENT_STEP:
-        return before
-    return round(percent / PERCENT_STEP) * PERCENT_STEP
 
 
 def settle_days(days: int | None, before: int | None) -> int | None:

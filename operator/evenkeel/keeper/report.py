@@ -26,13 +26,9 @@ from evenkeel.kafka.topics import data_topic, dataset_topics
 from evenkeel.keeper.inflow import SteeredTopic
 from evenkeel.keeper.journals import build_dataset_report
 from evenkeel.keeper.outlook import settle_days, tell_steering
+from evenkeel.keeper.settling import settle, settle_permille
 from evenkeel.planning.routing import RoutesPlan, TopicRoutes
 from evenkeel.reasons import Reason
-
-PERMILLE_STEP = 5
-"""Fills and deviations are told in steps of half a percent."""
-HYSTERESIS = 0.75
-"""A rounded value is kept until the true one is this many steps away, so that it does not flicker."""
 
 LITTLE_INFLOW = "little inflow is expected: the weights steer what comes to the emptier disks"
 
@@ -95,18 +91,6 @@ def build_report(desired: Desired, facts: Facts, before: Report | None) -> Repor
         deviation_permille=settle_permille(deviation, last.deviation_permille),
         max_fill_permille=settle_permille(max(fills, default=None), last.max_fill_permille),
     )
-
-
-def settle(value: float, step: float, before: int | None) -> int:
-    """`value` in whole steps; the value of before as long as it is near enough."""
-    if before is not None and abs(value - before) <= HYSTERESIS * step:
-        return before
-    return round(round(value / step) * step)
-
-
-def settle_permille(value: float | None, before: int | None) -> int | None:
-    """A fraction in thousandths, settled; None stays None."""
-    return None if value is None else settle(value * 1000, PERMILLE_STEP, before)
 
 
 def unique_faults(faults: Iterable[Fault]) -> tuple[Fault, ...]:

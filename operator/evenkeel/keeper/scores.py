@@ -70,10 +70,7 @@ class Scores:
             topic: tuple(score for score in routing.scores if score.weight > 0)
             for topic, routing in routed.items()
         }
-        partitions: dict[str, list[Partition]] = {topic: [] for topic in asked}
-        for partition in snapshot.partitions:
-            if partition.topic in partitions:
-                partitions[partition.topic].append(partition)
+        partitions = snapshot.group_partitions(asked)
         calls = _own_calls(asked)
         packaged = self._submit(snapshot, calls)
         deadline = self._monotonic() + self._limits.call_seconds

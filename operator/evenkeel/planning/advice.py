@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,16 +32,15 @@ class Fills:
         return self.optimal - self.uncapped
 
 
-def describe(columns: Columns, share: Floats, fills: Fills, program: Program) -> tuple[Reason, str]:
-    """Reason and sentence of a topic that is routed with these shares."""
+def describe(columns: Columns, binding: Sequence[str], fills: Fills, program: Program) -> tuple[Reason, str]:
+    """Reason and sentence of a topic that is routed with weights that stand at the caps `binding`."""
     text = (
         f"the fullest volume is expected at {fills.predicted:.1%}; possible is {fills.optimal:.1%}, "
         f"without routing {fills.uniform:.1%}"
     )
     if fills.caps_cost > CAP_COST:
-        binding = ", ".join(find_binding(columns, share)[:3]) or "of another topic"
-        text += f"; caps cost {fills.caps_cost:.1%} (binding: {binding})"
-        if any("leader" in name for name in find_binding(columns, share)):
+        text += f"; caps cost {fills.caps_cost:.1%} (binding: {', '.join(binding[:3]) or 'of another topic'})"
+        if any("leader" in name for name in binding):
             text += f", more partitions led by the emptier brokers would bring it to {fills.uncapped:.1%}"
     if fills.uncapped - fills.mean > CAP_COST:
         text += (

@@ -9,6 +9,7 @@ from enum import StrEnum
 from evenkeel.domain.exchange import Policy, TopicRouting
 from evenkeel.domain.snapshot import Broker, ClusterSnapshot, Incoming, Partition
 from evenkeel.names import INTERNAL_PREFIX, is_dataset_topic
+from evenkeel.planning.inflow import FEW_PERCENT
 from evenkeel.planning.routing import TopicRoutes, plan_routes
 from evenkeel.planning.space import build_space
 from evenkeel.reasons import Reason
@@ -17,8 +18,6 @@ LEAST_METADATA_VERSION = 19
 """metadata.version of Kafka 3.7, the oldest supported (3.7-IV4)."""
 FULL_SHARE = 0.005
 """A gain below half a percent of capacity is not worth routing for."""
-FEW_PERCENT = 20
-"""Below this steerable share routing has little to work with (design section 3)."""
 
 NEXT_STEPS: Mapping[Reason, str] = {
     Reason.COMPACTED: "records must stay with their keys: only moves can level it",
@@ -254,9 +253,7 @@ def _judge_gain(gain: TopicRoutes | None) -> Finding:
 def _outlooks(
     snapshot: ClusterSnapshot, plan: Mapping[str, TopicRoutes], steerable: Mapping[str, int]
 ) -> Iterator[TopicOutlook]:
-    grouped: dict[str, list[Partition]] = {}
-    for partition in snapshot.partitions:
-        grouped.setdefault(partition.topic, []).append(partition)
+    grouped = snapshot.group_partitions(plan)
     outlooks = [
         _outlook(topic, grouped[topic], routes, steerable.get(topic)) for topic, routes in plan.items()
     ]

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg, sparse
 
-from evenkeel.planning.program import Columns, Program
+from evenkeel.planning.program import Program
 from evenkeel.planning.space import Floats, Ints
 
 BLUNT = 4.0
@@ -91,13 +91,9 @@ def build_stack(program: Program) -> Stack:
         weight=weight,
         beta=np.array([topic.beta for topic in topics]),
         costs=np.concatenate([topic.costs for topic in topics]),
-        lowest=_by_column(topics, sizes, [topic.lowest for topic in topics]),
-        highest=_by_column(topics, sizes, [topic.highest for topic in topics]),
+        lowest=np.repeat([topic.lowest for topic in topics], sizes),
+        highest=np.repeat([topic.highest for topic in topics], sizes),
     )
-
-
-def _by_column(topics: tuple[Columns, ...], sizes: Ints, values: list[float]) -> Floats:
-    return np.repeat(np.array(values[: len(topics)]), sizes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +210,8 @@ def spread_all(stack: Stack, logs: Floats) -> Floats:
     low, high = np.log(stack.lowest), np.log(stack.highest)
     left = np.minimum.reduceat(low - logs, stack.starts) - 1.0
     right = np.maximum.reduceat(high - logs, stack.starts) + 1.0
-    level = np.clip(-np.log(stack.total(np.exp(logs - _most(stack, logs)))) - _peak(stack, logs), left, right)
+    peak = np.maximum.reduceat(logs, stack.starts)
+    level = np.clip(-np.log(stack.total(np.exp(logs - peak[stack.topic]))) - peak, left, right)
     for _ in range(60):
         raw = level[stack.topic] + logs
         shares = np.exp(np.clip(raw, low, high))
@@ -230,11 +227,3 @@ def spread_all(stack: Stack, logs: Floats) -> Floats:
         inside = (live > 0) & (wanted > 0) & (guess >= left) & (guess <= right)
         level = np.where(done, level, np.where(inside, guess, (left + right) / 2))
     return np.asarray(shares / stack.total(shares)[stack.topic])
-
-
-def _peak(stack: Stack, logs: Floats) -> Floats:
-    return np.asarray(np.maximum.reduceat(logs, stack.starts))
-
-
-def _most(stack: Stack, logs: Floats) -> Floats:
-    return np.asarray(_peak(stack, logs)[stack.topic])

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,6 +13,8 @@ from evenkeel.domain.snapshot import ClusterSnapshot, Incoming, Partition, Topic
 from evenkeel.planning.retention import kept_bytes, look_ahead_seconds, topic_retention
 from evenkeel.planning.space import Floats, Space, copied_bytes
 
+FEW_PERCENT = 20
+"""Below this share of a topic's inflow weights hardly decide where its bytes lie (design section 3)."""
 FLOOR_FACTOR = 3.0
 """W >= 3 x (largest - mean fill) x C for unplanned inflow: with less, weights would follow the noise of fills."""
 CALM_FILL = 0.003
@@ -21,6 +23,8 @@ an imbalance of a tenth of the disks would be healed by what is written in 0.3 C
 CALM_SHARE, CALM_WIDTH = 0.05, 0.006
 """Where the fullest volume is no further from the mean than noise brings it, W is this share of C: nothing is to
 be won, and weights stay nearly even. It falls off as a bell of this width."""
+LEAST_ROOM = 0.02
+"""What is expected is not cut to less than this share of all capacity: full disks too want to be levelled."""
 LEAST_SHARE = 1e-5
 """Least W as a share of all capacity; below it the program would only amplify rounding."""
 
@@ -67,23 +71,55 @@ def _total(incoming: Incoming, topic: Topic | None, horizon: float, partitions: 
     return kept_bytes(incoming.bytes_per_second, seconds, retention, partitions)
 
 
+def limit_inflow(
+    inflow: Mapping[str, Inflow], snapshot: ClusterSnapshot, space: Space, max_fill: float
+) -> dict[str, Inflow]:
+    """The same with unplanned inflow cut to the room that is left up to `max_fill` (a fraction of capacity).
+
+    A horizon that ends after the disks are full levels a future that never comes: they would fill in proportion
+    to their sizes, with the differences that are there now, until the fullest one stops.
+    """
+    copies = {topic: _copies(space, rows) for topic, rows in snapshot.group_partitions(inflow).items()}
+    coming = {topic: copies[topic] * (one.steerable + one.unsteered) for topic, one in inflow.items()}
+    planned = sum(coming[topic] for topic, one in inflow.items() if one.planned)
+    unplanned = sum(coming.values()) - planned
+    leaving = sum(
+        one.expiring_bytes * _copies(space, [one]) for one in snapshot.partitions if one.expiring_bytes
+    )
+    whole = float(space.capacity.sum())
+    room = max(max_fill * whole - float(space.used.sum()) + leaving - planned, LEAST_ROOM * whole)
+    if unplanned <= room:
+        return dict(inflow)
+    factor = room / unplanned
+    return {
+        topic: one
+        if one.planned
+        else replace(one, steerable=one.steerable * factor, unsteered=one.unsteered * factor)
+        for topic, one in inflow.items()
+    }
+
+
+def _copies(space: Space, partitions: Sequence[Partition]) -> float:
+    """Replicas on known volumes, on the average of these partitions."""
+    placed = [sum(space.locate(one, broker) is not None for broker in one.replicas) for one in partitions]
+    return sum(placed) / len(placed) if placed else 0.0
+
+
 def base_bytes(snapshot: ClusterSnapshot, space: Space, inflow: Mapping[str, Inflow]) -> Floats:
     """u_v: bytes on each volume at the end of the horizon without the steerable ones.
 
     used + bytes still inbound by moves + unsteered inflow - what retention deletes (design section 5).
     """
     change = np.zeros(len(space.volumes))
-    by_topic: dict[str, list[Partition]] = {}
     for partition in snapshot.partitions:
-        by_topic.setdefault(partition.topic, []).append(partition)
         _add_inbound(change, space, partition)
         for volume, size in copied_bytes(space, partition):
             change[volume] += size
         if partition.expiring_bytes:
             _add_everywhere(change, space, partition, -float(partition.expiring_bytes))
-    for topic, expected in inflow.items():
-        if expected.unsteered > 0:
-            _add_unsteered(change, space, by_topic.get(topic, []), expected.unsteered)
+    unsteered = {topic: expected.unsteered for topic, expected in inflow.items() if expected.unsteered > 0}
+    for topic, partitions in snapshot.group_partitions(unsteered).items():
+        _add_unsteered(change, space, partitions, unsteered[topic])
     return np.maximum(space.used + change, 0.0)
 
 

@@ -11,7 +11,7 @@ from evenkeel.domain.exchange import Policy, TopicRouting
 from evenkeel.domain.snapshot import ClusterSnapshot, Partition
 from evenkeel.planning.advice import CAP_COST, Fills, describe, find_binding
 from evenkeel.planning.eligible import BETA, Refusal, build_columns, has_leader, refuse_topic, stopped
-from evenkeel.planning.inflow import apply_floor, base_bytes, expected_bytes, gather_inflow
+from evenkeel.planning.inflow import apply_floor, base_bytes, expected_bytes, gather_inflow, limit_inflow
 from evenkeel.planning.program import Columns, Program, solve_optimum
 from evenkeel.planning.space import Floats, Space, build_space
 from evenkeel.planning.weights import blend, solve_weights
@@ -96,10 +96,7 @@ def plan_routes(
         InputError: the snapshot, a cost or a beta holds an impossible value.
     """
     space, costs = build_space(snapshot), costs or {}
-    partitions: dict[str, list[Partition]] = {topic: [] for topic in topics}
-    for partition in snapshot.partitions:
-        if partition.topic in partitions:
-            partitions[partition.topic].append(partition)
+    partitions = snapshot.group_partitions(topics)
     refusals = {
         topic: refusal
         for topic, routing in topics.items()
@@ -125,7 +122,8 @@ def _plan(request: _Request, routed: Mapping[str, TopicRouting]) -> dict[str, To
     an idle topic would seem to level the disks by itself and keep a running ingest from doing it.
     """
     space = request.space
-    inflow = gather_inflow(request.snapshot, routed)
+    expected_inflow = gather_inflow(request.snapshot, routed)
+    inflow = limit_inflow(expected_inflow, request.snapshot, space, request.policy.max_fill_percent / 100)
     base, names = base_bytes(request.snapshot, space, inflow), tuple(routed)
     expected = expected_bytes(inflow, names, space.capacity)
     raised = apply_floor(inflow, names, base, space.capacity)
@@ -193,9 +191,9 @@ def _solve(program: Program, slack: float, uniform: float, sure: float) -> tuple
 def _slack(program: Program, slack: float, gap: float) -> float:
     """How far above the optimum the fullest volume may end for smoother weights.
 
-    A little of what there is to win (`gap`: by the bytes that are expected), and never more than the policy allows. Not 0: prices have no bound where
-    T is the optimum itself. Where a score gives costs it has all that the policy allows: else fill alone would
-    decide.
+    A little of what there is to win (`gap`: by the bytes that are expected), and never more than the policy
+    allows. Not 0: prices have no bound where T is the optimum itself. Where a score gives costs it has all that
+    the policy allows: else fill alone would decide.
     """
     if any(topic.costs.any() for topic in program.columns):
         return max(slack, LEAST_SLACK * program.written())
@@ -223,7 +221,8 @@ def _routes(
 ) -> TopicRoutes:
     weights = np.zeros(columns.partitions)
     weights[columns.open] = share / share.sum()
-    reason, message = describe(columns, share, fills, program)
+    binding = tuple(find_binding(columns, share)) if fills.caps_cost > CAP_COST else ()
+    reason, message = describe(columns, binding, fills, program)
     return TopicRoutes(
         topic=columns.topic,
         active=True,
@@ -237,7 +236,7 @@ def _routes(
         optimal_max_fill=fills.optimal,
         uncapped_max_fill=fills.uncapped,
         uniform_max_fill=fills.uniform,
-        binding_caps=tuple(find_binding(columns, share)) if fills.caps_cost > CAP_COST else (),
+        binding_caps=binding,
         valid_ms=routing.stale_after_seconds * 1000,
     )
 
