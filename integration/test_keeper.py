@@ -4,7 +4,7 @@ import json
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from evenkeel import names
 from evenkeel.cli.main import main as cli
 from evenkeel.domain.connection import Connection
-from evenkeel.domain.exchange import Deletion, DesiredDataset, DesiredTopic
+from evenkeel.domain.exchange import Deletion, DesiredDataset, DesiredTopic, Policy
 from evenkeel.domain.job import Order, SourceFormat
 from evenkeel.domain.journal import PLAN_SLICE, Claim, Entry, JournalRecord, Plan, Seal, encode
 from evenkeel.domain.table import WEIGHT_SCALE
@@ -153,9 +153,12 @@ def test_impossible_replication_is_said_with_numbers(keeper: Keeper) -> None:
     keeper.wait("no faults", lambda found: not found.faults)
 
 
-def test_a_plan_in_a_journal_is_routed_within_two_seconds(cluster: KafkaCluster, keeper: Keeper) -> None:
+def test_a_plan_in_a_journal_is_routed_without_waiting_for_the_next_measurement(
+    cluster: KafkaCluster, keeper: Keeper, record_property: Callable[[str, object], None]
+) -> None:
+    usual, unhurried = keeper.desired.policy, Policy(interval_seconds=60)
     dataset = DesiredDataset(uid=unique("uid"), name="ns/pictures", replication_factor=2, partitions=12)
-    keeper.want(datasets=(dataset,))
+    keeper.want(datasets=(dataset,), policy=unhurried)
     report = keeper.wait("its topics", lambda found: bool(found.datasets) and found.datasets[0].topics_ready)
     assert {names.dataset_topic(dataset.uid, role) for role in ROLES} <= topic_names(cluster)
     data = names.dataset_topic(dataset.uid, "data")
@@ -173,9 +176,8 @@ def test_a_plan_in_a_journal_is_routed_within_two_seconds(cluster: KafkaCluster,
         ]
         return found[0] if found else None
 
-    published_at = wait_until("a table for the plan", routed, seconds=20)
-    assert published_at is not None
-    assert published_at - planned_at < 2
+    published_at = wait_until("a table for the plan", routed, seconds=unhurried.interval_seconds / 2)
+    record_property("seconds", f"{published_at - planned_at:.1f}")  # 1 to 2 on an idle machine
     (table,) = [
         table
         for table, _ in read_tables(cluster.client_config())
@@ -186,6 +188,7 @@ def test_a_plan_in_a_journal_is_routed_within_two_seconds(cluster: KafkaCluster,
     report = keeper.wait("the plan in the report", lambda found: found.datasets[0].planned_records == 200)
     assert report.datasets[0].routes is not None
     assert report.datasets[0].routes.active
+    keeper.want(policy=usual)
 
 
 def test_progress_and_seal_are_followed(cluster: KafkaCluster, keeper: Keeper) -> None:

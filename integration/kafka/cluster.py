@@ -74,6 +74,9 @@ class KafkaCluster:
             cluster._format()
             for node in [CONTROLLER_ID, *disks]:
                 cluster._launch(node)
+            # Kafka lists a broker before its port is open to everybody (seen once in hundreds of starts).
+            for node in disks:
+                cluster._wait_started(node, seconds)
             cluster.wait_registered(seconds)
         except BaseException:
             workspace.close()
@@ -147,10 +150,8 @@ class KafkaCluster:
         """
         if self.running(broker):
             raise ValueError(f"broker {broker} runs already")
-        process = self._launch(broker)
-        wait_until(
-            f"broker {broker}", lambda: _STARTED in process.output(), seconds=seconds, processes=[process]
-        )
+        self._launch(broker)
+        self._wait_started(broker, seconds)
 
     def running(self, broker: int) -> bool:
         """Whether its process runs; a broker whose disk is full ends by itself."""
@@ -242,6 +243,12 @@ class KafkaCluster:
         command = self._home.command("kafka.Kafka", self._properties(node))
         self._running[node] = self._workspace.launch(f"node-{node}", command)
         return self._running[node]
+
+    def _wait_started(self, node: int, seconds: float) -> None:
+        process = self._running[node]
+        wait_until(
+            f"broker {node}", lambda: _STARTED in process.output(), seconds=seconds, processes=[process]
+        )
 
     def _properties(self, node: int) -> Path:
         return self._workspace.path / f"node-{node}.properties"

@@ -20,8 +20,8 @@ from evenkeel.reasons import Reason
 POLL_SECONDS = 0.2
 TRY_SECONDS = 4.0
 """One question to a broker: the client does not serve callbacks while it waits for the answer."""
-FRESH_TOPIC_SECONDS = 5.0
-"""How long "no such topic" is taken for "not everywhere yet"."""
+FRESH_TOPIC_SECONDS = 10.0
+"""How long "no such topic" is taken for "not everywhere yet": brokers that are busy took more than 5 s."""
 NO_HEADERS: Mapping[str, bytes] = MappingProxyType({})
 _EOF = KafkaError._PARTITION_EOF  # noqa: SLF001 - librdkafka's own code
 
@@ -140,7 +140,11 @@ class PartitionReader:
             described = self._consumer.list_topics(self._place.topic, timeout=5.0).topics
         except KafkaException as failed:
             return unwrap(failed)
-        return described[self._place.topic].error or error
+        topic = described[self._place.topic]
+        place = topic.partitions.get(self._place.partition)
+        if topic.error is None and place is not None:  # there after all, without a leader or newly with one
+            return place.error or KafkaError(KafkaError.LEADER_NOT_AVAILABLE)
+        return topic.error or error
 
     def read(self, first: int, end: int | None = None, timeout: float = 30.0) -> Iterator[LogRecord]:
         """Records with first <= offset < end, ascending.
