@@ -12,22 +12,13 @@ from evenkeel.domain.exchange import BalanceMode, ClaimReport, Desired, Fault, M
 from evenkeel.domain.snapshot import ClusterSnapshot
 from evenkeel.errors import FencedError
 from evenkeel.kafka.clients.config import client_config
-from evenkeel.kafka.clients.probe import probe
-from evenkeel.keeper.assembly import assemble
-from evenkeel.keeper.backlog import Backlog, topic_bytes
 from evenkeel.keeper.claim import Claim
-from evenkeel.keeper.collector import gather
 from evenkeel.keeper.drift import DriftBook
-from evenkeel.keeper.faults import FaultBook, Recent, measurement_faults
-from evenkeel.keeper.growth import Growth
-from evenkeel.keeper.inflow import Inflow
+from evenkeel.keeper.faults import FaultBook, Recent
 from evenkeel.keeper.journals import Journals
-from evenkeel.keeper.last_known import LastKnown
-from evenkeel.keeper.loads import Loads
 from evenkeel.keeper.measurement import Measurement
+from evenkeel.keeper.measuring import Measuring
 from evenkeel.keeper.moves import build_moves_report
-from evenkeel.keeper.noise import FillNoise
-from evenkeel.keeper.places import believe_places
 from evenkeel.keeper.report import Facts, build_report
 from evenkeel.keeper.revisions import Revisions
 from evenkeel.keeper.routes import (
@@ -38,13 +29,10 @@ from evenkeel.keeper.routes import (
     routed_topics,
 )
 from evenkeel.keeper.scores import Evaluation, Scores
-from evenkeel.keeper.shared_volumes import SharedVolumes
-from evenkeel.keeper.steering import RouterWatch, build_horizons
 from evenkeel.keeper.topic_actions import apply_actions
 from evenkeel.keeper.topics import (
     FoundTopics,
     build_refused,
-    config_keys,
     plan_internal,
     plan_topics,
 )
@@ -54,7 +42,6 @@ from evenkeel.planning.routing import RoutesPlan, plan_routes
 from evenkeel.reasons import Reason
 
 log = logging.getLogger(__name__)
-PROBE_SECONDS = 8.0
 
 
 class Cycle:
@@ -73,25 +60,16 @@ class Cycle:
         monotonic: Callable[[], float] = time.monotonic,
         before: Report | None = None,
     ) -> None:
-        self._wall_ms = wall_ms
         self._monotonic = monotonic
         self.faults = FaultBook()
         self.claim = Claim(wall_ms=wall_ms, monotonic=monotonic)
-        self.measured_at: float | None = None
-        self.snapshot: ClusterSnapshot | None = None
         self.published = Published()
         self.report = before
-        self._growth = Growth()
-        self._known, self._shared = LastKnown(), SharedVolumes()
+        self._measuring = Measuring(wall_ms, monotonic)
         self._revisions = Revisions(monotonic)
         self._journals = Journals(monotonic)
-        self._backlog = Backlog()
-        self._noise = FillNoise()
-        self._routers = RouterWatch(wall_ms, monotonic)
-        self._loads = Loads(wall_seconds=lambda: wall_ms() / 1000, monotonic=monotonic)
         self.scores = Scores(monotonic=monotonic)
         self._scored = Evaluation()
-        self._measurement: Measurement | None = None
         self._plan: RoutesPlan | None = None
         self._moves: MovesReport | None = None
         self._full_in_days: dict[tuple[int, str], int | None] = {}
@@ -117,7 +95,7 @@ class Cycle:
 
     def follow(self, desired: Desired) -> Report | None:
         """Between turns: read journals, and route at once what a new plan announces."""
-        if self._measurement is None:
+        if self._measuring.newest is None:
             return None
         fresh: set[str] = set()
         self.faults.run("journals", lambda: self._read_journals(desired, fresh))
@@ -129,16 +107,15 @@ class Cycle:
                 self.faults.run("routes", lambda: self._route(desired))
         return self._tell(desired)
 
-    def measured(self, desired: Desired) -> bool:
-        """Whether the newest snapshot is younger than three intervals."""
-        limit = 3 * desired.policy.interval_seconds
-        return self.measured_at is not None and self._monotonic() - self.measured_at <= limit
+    @property
+    def measured_at(self) -> float | None:
+        """When the newest measurement ended, by the monotonic clock, seconds."""
+        return self._measuring.measured_at
 
     def close(self) -> None:
         """End without giving the claim back: the next life of this keeper goes on with it."""
         self._journals.close()
-        self._routers.close()
-        self._loads.close()
+        self._measuring.close()
         self.scores.close()
         self.claim.drop()
 
@@ -147,12 +124,11 @@ class Cycle:
         if connection == self._connection:
             return
         if self._connection is not None:
-            self.claim.drop()
             self._journals.close()
             self.faults.clear()
+            self._measuring.forget()
             self._forget()
-            self._measurement = None
-            self.snapshot = self.measured_at = self._plan = self._moves = self._claim_report = None
+            self._plan = self._moves = self._claim_report = None
         self._connection, self._healthy = connection, False
 
     def _check_credentials(self, desired: Desired) -> None:
@@ -161,62 +137,23 @@ class Cycle:
         client_config(desired.connection, move=True)
 
     def _measure(self, desired: Desired) -> list[Fault]:
-        if not self._healthy:
-            # kafka-python takes a wrong password for a dead address; this tells them apart in a second.
-            probe(desired.connection, PROBE_SECONDS)
-        now_ms, there = self._wall_ms(), self._measurement.topics if self._measurement else ()
-        horizons = build_horizons(routed_topics(desired, there), self._growth, now_ms)
-        keys = config_keys(desired)
-        measurement = gather(desired.connection, now_ms=now_ms, config_keys=keys, horizons=horizons)
-        if self._measurement is not None and self._other_cluster(measurement):
-            self.claim.drop()
-            self._forget()
-        fresh = self._growth.observe(measurement)
-        if fresh:
-            routed = routed_topics(desired, measurement.topics)
-            self._routers.observe(self._growth, self.published.tables, routed, desired.policy, now_ms)
-        known = self._known.complete(measurement, desired.policy.interval_seconds)
-        places, odd = believe_places(desired.places, known)
-        snapshot = assemble(
-            known,
-            self._growth,
-            places=places,
-            inflow=self._inflow(desired, measurement),
-            horizons=horizons,
-            before=self.snapshot,
-        )
-        self.snapshot = self._loads.add_to(snapshot, desired.policy.loads, desired.policy.interval_seconds)
-        self.faults.set("loads", self._loads.faults())
-        if fresh:
-            self._noise.observe(self.snapshot)
-        self._measurement, self.measured_at = measurement, self._monotonic()
-        shared = self._shared.observe(measurement, places)
-        return [*measurement_faults(measurement, known.kept_dirs), *odd, *shared]
-
-    def _other_cluster(self, measurement: Measurement) -> bool:
-        assert self._measurement is not None
-        return measurement.cluster.cluster_id != self._measurement.cluster.cluster_id
-
-    def _inflow(self, desired: Desired, measurement: Measurement) -> Inflow:
+        known, before = self._measuring, self._measuring.cluster_id
         ingests = self._journals.ingests(desired.datasets)
-        sizes = topic_bytes(measurement)
-        remaining = {
-            topic: self._backlog.remaining(topic, ingest, None if sizes is None else sizes.get(topic, 0))
-            for topic, ingest in ingests.items()
-        }
-        return self._routers.inflow(routed_topics(desired, measurement.topics), remaining)
+        try:
+            faults = known.measure(desired, ingests, self.published.tables, sure=self._healthy)
+        finally:
+            if before is not None and known.cluster_id != before:
+                self._forget()
+        self.faults.set("loads", known.load_faults())
+        return faults
 
     def _forget(self) -> None:
-        """What was learned of another cluster."""
-        self._growth, self._noise, self._recovered = Growth(), FillNoise(), False
-        self._known, self._shared = LastKnown(), SharedVolumes()
+        """Another cluster: nothing done or planned holds there."""
+        self.claim.drop()
         self._drift = DriftBook(self._monotonic)
-        self._routers.forget()
-        self._loads.forget()
-        self.snapshot, self._full_in_days = None, {}
+        self._recovered, self._full_in_days = False, {}
 
     def _act(self, desired: Desired) -> None:
-        assert self._measurement is not None
         self._released = False
         self.faults.run("claim", lambda: self._keep_claim(desired))
         done: list[int] = []
@@ -228,26 +165,23 @@ class Cycle:
         if fresh:
             self._healthy = self.faults.run("measure", lambda: self._measure(desired))
         self.faults.run("heartbeats", lambda: self._read_heartbeats(desired))
-        revisions, measurement = self._revisions, self._measurement
-        self.faults.run("revisions", lambda: revisions.check(desired, self.report, measurement))
+        measurement = self._newest
+        self.faults.run("revisions", lambda: self._revisions.check(desired, self.report, measurement))
         self.faults.run("routes", lambda: self._route(desired))
         self.faults.run("moves", lambda: self._plan_moves(desired))
         self.faults.run("forecast", self._forecast)
 
     def _read_journals(self, desired: Desired, fresh: set[str]) -> list[Fault]:
         """Follow what is there; data topics whose plan appeared are added to `fresh`."""
-        assert self._measurement is not None
-        self._journals.follow(desired.connection, desired.datasets, set(self._measurement.topics))
+        self._journals.follow(desired.connection, desired.datasets, set(self._newest.topics))
         fresh |= self._journals.poll()
         return self._journals.faults()
 
     def _read_heartbeats(self, desired: Desired) -> list[Fault]:
-        assert self._measurement is not None
-        return self._routers.poll(desired.connection, self._measurement.topics)
+        return self._measuring.routers.poll(desired.connection, self._newest.topics)
 
     def _keep_claim(self, desired: Desired) -> list[Fault]:
-        assert self._measurement is not None
-        found = self._found()
+        found = self._measuring.found_topics()
         if not plan_internal(found):
             self.faults.set("internal topics")  # somebody else may have made them
         if names.CONTROL_TOPIC not in found.topics:
@@ -255,14 +189,14 @@ class Cycle:
                 return []
             # Nobody owns a cluster without this topic; with it, only the owner makes what is missing.
             self._make_internal(desired, found)
-        held = self.claim.keep(desired.connection, desired.owner, self._measurement.cluster.cluster_id)
+        held = self.claim.keep(desired.connection, desired.owner, self._newest.cluster.cluster_id)
         self._claim_report = self.claim.report()
         if not held:
             owner = self._claim_report.owner or "another keeper"
             return [Fault(Reason.CLUSTER_OWNED_ELSEWHERE, f"this Kafka cluster belongs to {owner}")]
-        if plan_internal(self._found()) and not desired.paused:
-            self._make_internal(desired, self._found())
-        if not self._recovered and names.ROUTES_TOPIC in self._found().topics:
+        if plan_internal(self._measuring.found_topics()) and not desired.paused:
+            self._make_internal(desired, self._measuring.found_topics())
+        if not self._recovered and names.ROUTES_TOPIC in self._measuring.found_topics().topics:
             self.published, self._recovered = recover(desired.connection), True
         return []
 
@@ -275,7 +209,7 @@ class Cycle:
         self._measure(desired)
 
     def _keep_topics(self, desired: Desired, done: list[int]) -> list[Fault]:
-        found = self._found()
+        found = self._measuring.found_topics()
         plan = self._drift.review(plan_topics(desired, found), desired, found)
         refusal = self._refuse_changes(desired)
         if refusal is not None:
@@ -308,28 +242,26 @@ class Cycle:
             self._claim_report = self.claim.report()
             raise
 
-    def _found(self) -> FoundTopics:
-        assert self._measurement is not None
-        assert self.snapshot is not None
-        return FoundTopics(
-            self._measurement.topics,
-            self._measurement.configs,
-            self.snapshot.brokers,
-            self._measurement.empty_topics(),
-        )
+    @property
+    def _newest(self) -> Measurement:
+        assert self._measuring.newest is not None
+        return self._measuring.newest
+
+    @property
+    def _snapshot(self) -> ClusterSnapshot:
+        assert self._measuring.snapshot is not None
+        return self._measuring.snapshot
 
     def _route(self, desired: Desired) -> None:
-        assert self.snapshot is not None
-        assert self._measurement is not None
-        routed = routed_topics(desired, self._measurement.topics)
-        betas = self._noise.betas(self.snapshot, routed)
-        self._scored = self.scores.evaluate(self.snapshot, routed)
-        steady = self._noise.steady(self.snapshot)
+        routed = routed_topics(desired, self._newest.topics)
+        betas = self._measuring.noise.betas(self._snapshot, routed)
+        self._scored = self.scores.evaluate(self._snapshot, routed)
+        steady = self._measuring.noise.steady(self._snapshot)
         self._plan = plan_routes(steady, routed, desired.policy, self._scored.costs, betas=betas)
         if not self.claim.held or desired.paused or not self._recovered:
             return
         ingests = self._journals.ingests(desired.datasets)
-        rates = self._routers.rates(self._growth)
+        rates = self._measuring.routers.rates(self._measuring.growth)
         tables = choose_tables(self._plan, self.published, self.claim.epoch, ingests, rates)
         if not tables:
             return
@@ -345,34 +277,31 @@ class Cycle:
             )
 
     def _plan_moves(self, desired: Desired) -> None:
-        assert self.snapshot is not None
         if desired.policy.mode is BalanceMode.DISABLED:
             self._moves = MovesReport(Reason.DISABLED, "spec.balance.mode is Disabled")
             return
-        plan = plan_moves(self.snapshot, desired.policy)
+        plan = plan_moves(self._snapshot, desired.policy)
         self._moves = build_moves_report(plan, self._moves)
 
     def _forecast(self) -> None:
-        assert self.snapshot is not None
-        self._full_in_days = forecast_days(self.snapshot)
+        self._full_in_days = forecast_days(self._snapshot)
 
     def _release(self, desired: Desired) -> None:
-        assert self._measurement is not None
         self._journals.close()
-        if names.CONTROL_TOPIC in self._measurement.topics:
-            cluster_id = self._measurement.cluster.cluster_id
+        if names.CONTROL_TOPIC in self._newest.topics:
+            cluster_id = self._newest.cluster.cluster_id
             self.claim.release(desired.connection, desired.owner, cluster_id)
         self._released = True
         self._claim_report = self.claim.report()
 
     def _tell(self, desired: Desired) -> Report:
-        measured = self.measured(desired)
+        measured = self._measuring.is_fresh(desired.policy.interval_seconds)
         facts = Facts(
             claim=self._claim_report,
             measured=measured,
             released=self._released,
-            snapshot=self.snapshot if measured else None,
-            topics=self._measurement.topics if self._measurement else {},
+            snapshot=self._measuring.snapshot if measured else None,
+            topics=self._measuring.newest.topics if self._measuring.newest else {},
             plan=self._plan,
             tables=self.published.tables,
             changed_epochs=self.published.changed_epochs,
@@ -384,7 +313,7 @@ class Cycle:
             moves=self._moves,
             scores=self._scored.reports,
             drift=self._drift.told(),
-            steered=self._routers.steered(self._plan.topics) if self._plan else {},
+            steered=self._measuring.routers.steered(self._plan.topics) if self._plan else {},
             full_in_days=self._full_in_days,
             faults=self._all_faults(desired, measured=measured),
         )
