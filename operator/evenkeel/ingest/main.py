@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import base64
 import logging
 import os
@@ -11,13 +10,10 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from types import FrameType
-from typing import TypeVar
 
-from evenkeel.domain import codec
-from evenkeel.domain.job import JobSpec, Termination
-from evenkeel.errors import EvenkeelError, InputError, RetryableError
+from evenkeel.domain.job import JobSpec, Role
+from evenkeel.errors import InputError, RetryableError
 from evenkeel.format.manifest import encode_location, encode_manifest, manifest_digest
 from evenkeel.ingest.journal import Journal, KafkaLog
 from evenkeel.ingest.outbox import KafkaOutbox
@@ -29,17 +25,13 @@ from evenkeel.kafka.clients.append import Appender
 from evenkeel.kafka.clients.identity import identify_topic, wait_for_topic
 from evenkeel.kafka.clients.reader import LogRecord, PartitionReader
 from evenkeel.kafka.manifests import ManifestWriter
-from evenkeel.names import JOB_VARIABLE
+from evenkeel.process.job import STOPPED, require, run_job
 from evenkeel.reasons import Reason
 from evenkeel.router import Producer
 
 log = logging.getLogger(__name__)
 
-T = TypeVar("T")
-TERMINATION_LOG = "/dev/termination-log"
-TERMINATION_BYTES = 4096
 INDEX_VARIABLE = "JOB_COMPLETION_INDEX"
-STOPPED = 128 + signal.SIGTERM
 PATIENCE_SECONDS = 300.0
 """Failures that may be tried again end the process after this long without progress."""
 RETRY_SECONDS = 1.0
@@ -52,12 +44,12 @@ TOPIC_SECONDS = 15.0
 
 def producer_main(arguments: list[str]) -> int:
     """`evenkeel producer`: one worker of an ingest. Returns the exit code."""
-    return _guard(arguments, run_producer)
+    return run_job(arguments, Role.PRODUCER, lambda job: run_producer(job, os.environ))
 
 
 def sealer_main(arguments: list[str]) -> int:
     """`evenkeel sealer`: verify and seal one revision. Returns the exit code."""
-    return _guard(arguments, run_sealer)
+    return run_job(arguments, Role.SEALER, run_sealer)
 
 
 def run_producer(spec: JobSpec, environment: Mapping[str, str]) -> int:
@@ -66,7 +58,7 @@ def run_producer(spec: JobSpec, environment: Mapping[str, str]) -> int:
     Raises:
         EvenkeelError: the ingest cannot go on.
     """
-    settings = _require(spec.producer, "producer")
+    settings = require(spec.producer, "producer")
     index = int(environment.get(INDEX_VARIABLE, "0"))
     stopped = _catch_sigterm()
     dataset, connection = spec.dataset, spec.connection
@@ -125,16 +117,15 @@ def drive(
     return False
 
 
-def run_sealer(spec: JobSpec, environment: Mapping[str, str]) -> int:
+def run_sealer(spec: JobSpec) -> int:
     """Seal the revision, or reopen what is not whole; both are success.
 
     Raises:
         EvenkeelError: neither is possible.
     """
-    del environment
     # The first process of a container ignores it otherwise, and is killed half a minute later.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(STOPPED))
-    settings = _require(spec.sealer, "sealer")
+    settings = require(spec.sealer, "sealer")
     dataset, connection = spec.dataset, spec.connection
     identity = wait_for_topic(connection, dataset.data_topic, TOPIC_SECONDS)
     journal = Journal(KafkaLog(connection, dataset.journal_topic))
@@ -184,7 +175,7 @@ def run_sealer(spec: JobSpec, environment: Mapping[str, str]) -> int:
 
 
 def _reopen(journal: Journal, spec: JobSpec) -> int:
-    reopen = plan_reopen(journal.state, _require(spec.sealer, "sealer"))
+    reopen = plan_reopen(journal.state, require(spec.sealer, "sealer"))
     journal.append(reopen)
     log.warning("reopened round=%d slices=%d", reopen.round, len(reopen.slices))
     return 0
@@ -215,40 +206,6 @@ class _Progress:
             state.acknowledged_bytes,
             state.rejected_records,
         )
-
-
-def _guard(arguments: list[str], run: Callable[[JobSpec, Mapping[str, str]], int]) -> int:
-    parser = argparse.ArgumentParser(description="A job of an ingest; its settings are in EVENKEEL_JOB.")
-    parser.add_argument("--termination-log", default=TERMINATION_LOG)
-    target = Path(parser.parse_args(arguments).termination_log)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    try:
-        spec = codec.loads(JobSpec, os.environ.get(JOB_VARIABLE, ""))
-        return run(spec, os.environ)
-    except EvenkeelError as error:
-        log.error("reason=%s: %s", error.reason.value, error.message)
-        _write_termination(target, Termination(error.reason.value, error.message))
-    except Exception as error:
-        log.exception("reason=%s", Reason.INTERNAL_ERROR.value)
-        _write_termination(target, Termination(Reason.INTERNAL_ERROR.value, type(error).__name__))
-    return 1
-
-
-def _write_termination(target: Path, termination: Termination) -> None:
-    """At most 4 KiB, valid JSON whatever the message's length."""
-    message = termination.message
-    while len(content := codec.dumps(Termination(termination.reason, message)).encode()) > TERMINATION_BYTES:
-        message = message[: len(message) // 2]
-    try:
-        target.write_bytes(content)
-    except OSError as error:
-        log.warning("termination message not written to %s: %s", target, error.strerror)
-
-
-def _require(value: T | None, name: str) -> T:
-    if value is None:
-        raise InputError(f"{JOB_VARIABLE}.{name}: required", reason=Reason.INVALID_SPEC)
-    return value
 
 
 def _catch_sigterm() -> Callable[[], bool]:
