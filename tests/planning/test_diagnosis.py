@@ -112,6 +112,12 @@ def test_own_and_internal_topics_are_not_listed() -> None:
     assert users_topics(busy(partitions=partitions)) == ("clicks",)
 
 
+def test_the_largest_topics_come_first() -> None:
+    sizes = {"a": 16, "b": 64, "c": 32, "d": 32}
+    partitions = tuple(p for topic, size in sizes.items() for p in partitions_of(topic, PAIRS, [size] * 4))
+    assert users_topics(busy(partitions=partitions)) == ("b", "c", "d", "a")
+
+
 def test_the_demo_is_judged() -> None:
     diagnosis = diagnose(Facts(demo_snapshot(), metadata_version=30))
     assert {one.topic for one in diagnosis.topics} == {"ballast", "clipart"}

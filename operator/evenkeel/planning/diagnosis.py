@@ -128,14 +128,12 @@ def diagnose(facts: Facts) -> Diagnosis:
 
 
 def users_topics(snapshot: ClusterSnapshot) -> tuple[str, ...]:
-    """Topics that a user may want to declare: neither internal nor Evenkeel's own."""
+    """Topics that a user may want to declare, the largest first: neither internal nor Evenkeel's own."""
     internal = {topic.name for topic in snapshot.topics if topic.internal}
-    names = dict.fromkeys(partition.topic for partition in snapshot.partitions)
-    return tuple(
-        name
-        for name in sorted(names)
-        if name not in internal and not name.startswith(INTERNAL_PREFIX) and not is_dataset_topic(name)
-    )
+    names = {partition.topic for partition in snapshot.partitions} - internal
+    mine = [name for name in names if not name.startswith(INTERNAL_PREFIX) and not is_dataset_topic(name)]
+    sizes = {topic: _topic_bytes(rows) or 0 for topic, rows in snapshot.group_partitions(mine).items()}
+    return tuple(sorted(mine, key=lambda name: (-sizes[name], name)))
 
 
 def _with_steerable(facts: Facts) -> ClusterSnapshot:
