@@ -2,7 +2,7 @@
 
 Whoever may write to the heartbeats topic may write anything: names, counts and numbers are bounded, and a
 record that cannot be read or cannot be true is passed over. A lie about bytes ends at what the topic really
-grew by (`TopicSteering.disk_rate`).
+grew by (`TopicSteering.disk_rate`), one about round trips at the median of all routers.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from statistics import median
 
 from evenkeel.domain import codec
 from evenkeel.domain.heartbeat import BrokerHeartbeat, RouteMode, RouterHeartbeat, TopicHeartbeat
@@ -69,7 +70,7 @@ class Steering:
 
     topics: Mapping[str, TopicSteering] = field(default_factory=dict)
     round_trips_ms: Mapping[int, float] = field(default_factory=dict)
-    """broker -> mean round trip of Produce requests, weighted by requests."""
+    """broker -> round trip of Produce requests, the median of the routers."""
     routers: int = 0
     """Live ones."""
 
@@ -136,7 +137,7 @@ class HeartbeatBook:
                 by_topic.setdefault(topic, []).append(samples)
         return Steering(
             topics={topic: self._sum_topic(topic, series) for topic, series in by_topic.items()},
-            round_trips_ms=_mean_round_trips(live),
+            round_trips_ms=_median_round_trips(live),
             routers=len(live),
         )
 
@@ -256,16 +257,15 @@ def _add_sample(samples: list[_Sample], at_ms: int, beat: TopicHeartbeat) -> Non
     samples.append(_Sample(at_ms, beat))
 
 
-def _mean_round_trips(routers: Iterable[_Router]) -> dict[int, float]:
-    sums: dict[int, tuple[float, int]] = {}
+def _median_round_trips(routers: Iterable[_Router]) -> dict[int, float]:
+    """Each router's mean of the minute counts once, however much it claims to have sent."""
+    means: dict[int, list[float]] = {}
     for router in routers:
         for broker, answers in router.brokers.items():
-            total, count = sums.get(broker, (0.0, 0))
-            for _, answer in answers:
-                total += answer.round_trip_ms * answer.requests
-                count += answer.requests
-            sums[broker] = (total, count)
-    return {broker: total / count for broker, (total, count) in sums.items() if count > 0}
+            if count := sum(answer.requests for _, answer in answers):
+                total = sum(answer.round_trip_ms * answer.requests for _, answer in answers)
+                means.setdefault(broker, []).append(total / count)
+    return {broker: median(found) for broker, found in means.items()}
 
 
 def read_heartbeat(value: bytes) -> RouterHeartbeat | None:

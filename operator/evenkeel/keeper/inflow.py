@@ -59,7 +59,7 @@ class Inflow:
     unsteered: Mapping[TopicPartition, float] = field(default_factory=dict)
     """On-disk bytes per second that come from others than routers, where that is known apart."""
     round_trips_ms: Mapping[int, float] = field(default_factory=dict)
-    """broker -> mean round trip of Produce requests, as routers saw it."""
+    """broker -> round trip of Produce requests, the median of what routers saw."""
 
 
 def build_incoming(measurement: Measurement, growth: Growth, inflow: Inflow) -> tuple[Incoming, ...]:
