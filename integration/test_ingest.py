@@ -277,7 +277,9 @@ def grow(ingest: Ingest, role: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("disturb", "role"), [(remake, "data"), (remake, "journal"), (grow, "data")], ids=str
+    ("disturb", "role"),
+    [(remake, "data"), (remake, "journal"), (grow, "data")],
+    ids=["remade-data", "remade-journal", "grown-data"],
 )
 def test_topics_that_change_under_way_cost_rounds_never_records(
     ingest: Ingest, images: Path, disturb: Callable[[Ingest, str], None], role: str
