@@ -38,8 +38,12 @@ SIZES = {1024: (10_000, 1.25), 64 * 1024: (1_000, 1.02)}
 """Bytes of a record -> calls per round, and the bar."""
 CALL_ROUNDS = 3
 """Of calls, per round of all else: they are short, and a busy machine troubles some of them."""
+TURNS = 20
+"""Of each kind of call in a round."""
 PARTITIONS = 12
 BATCH = 2_147_483_647
+STEADY_RATE = 200e6
+"""Bytes per second that runs are fitted to after a second of writing; of what one process reaches at saturation."""
 Row = dict[str, Any]
 Call = Callable[[confluent_kafka.Producer, bytes, int], None]
 
@@ -79,13 +83,12 @@ def measure_calls(rounds: int) -> list[Row]:
         mock.produce(topic, b"x")
     mock.flush(10)
     port = next(one.port for one in mock.list_topics(timeout=10).brokers.values() if one.port > 0)
-    rows = []
-    for size, (count, _) in SIZES.items():
-        for number, name in interleave(tuple(CALLS), CALL_ROUNDS * rounds, size):
-            arm, call = CALLS[name]
-            cost = _time_call(_parked(arm, f"127.0.0.1:{port}"), call, bytes(size), count)
-            rows.append({"part": "call", "size": size, "round": number, "call": name, "nanoseconds": cost})
-    return rows
+    return [
+        {"part": "call", "size": size, "round": number, "call": name, "nanoseconds": cost}
+        for size, (count, _) in SIZES.items()
+        for number in range(CALL_ROUNDS * rounds)
+        for name, cost in _time_calls(f"127.0.0.1:{port}", bytes(size), count, number).items()
+    ]
 
 
 def _parked(arm: str, bootstrap: str) -> confluent_kafka.Producer:
@@ -103,23 +106,32 @@ def _parked(arm: str, bootstrap: str) -> confluent_kafka.Producer:
         producer = confluent_kafka.Producer(config)
     else:
         producer = Producer({**config, "evenkeel.topics": "t", "evenkeel.heartbeat.ms": 0})
-        producer._state.runs["t"].follow([1.0] * 4)  # noqa: SLF001 - no keeper here
+        run = producer._state.runs["t"]  # noqa: SLF001 - no keeper here
+        run.follow([1.0] * 4)
+        run.adapt(STEADY_RATE, run.seconds, BATCH)
     producer.list_topics("t", timeout=10)
     return producer
 
 
-def _time_call(producer: confluent_kafka.Producer, call: Call, value: bytes, count: int) -> float:
-    call(producer, value, count // 10)
+def _time_calls(bootstrap: str, value: bytes, count: int, seed: int) -> dict[str, float]:
+    """CPU nanoseconds of one call of each kind, the median of its turns; what changes meanwhile changes for all."""
+    producers = {name: _parked(arm, bootstrap) for name, (arm, _) in CALLS.items()}
+    spent: dict[str, list[float]] = {name: [] for name in CALLS}
+    each = count // TURNS
     gc.disable()
     try:
-        began = time.thread_time_ns()
-        call(producer, value, count)
-        return (time.thread_time_ns() - began) / count
+        for turn, name in interleave(tuple(CALLS), TURNS + 1, seed):
+            began = time.thread_time_ns()
+            CALLS[name][1](producers[name], value, each)
+            if turn:  # the first warms up
+                spent[name].append((time.thread_time_ns() - began) / each)
     finally:
         gc.enable()
-        producer.purge()
-        producer.poll(0)
-        producer.close()
+        for producer in producers.values():
+            producer.purge()
+            producer.poll(0)
+            producer.close()
+    return {name: statistics.median(found) for name, found in spent.items()}
 
 
 def judge_calls(rows: Sequence[Row]) -> list[Row]:
