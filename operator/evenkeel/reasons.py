@@ -98,6 +98,12 @@ class Reason(StrEnum):
     MOVES_PLANNED = "MovesPlanned"
     BELOW_THRESHOLD = "BelowThreshold"
     NO_FEASIBLE_MOVE = "NoFeasibleMove"
+    MOVE_BUDGET_TOO_SMALL = "MoveBudgetTooSmall"
+    DRAIN_BLOCKED = "DrainBlocked"
+    REPLICATION_BELOW_MIN_ISR = "ReplicationBelowMinIsr"
+    ROUTING_HEALS = "RoutingHeals"
+    ROUTING_TOO_SLOW = "RoutingTooSlow"
+    LIMIT_COMES_FIRST = "LimitComesFirst"
     # Ingest
     SOURCE_MISSING = "SourceMissing"
     SOURCE_EMPTY = "SourceEmpty"

@@ -167,6 +167,8 @@ def moves_json(plan: MovesPlan) -> dict[str, Any]:
                 "from": list(move.source),
                 "to": list(move.target),
                 "bytes": move.bytes,
+                "kind": move.kind.value,
+                "targetDir": move.target_dir,
             }
             for move in plan.moves
         ],
@@ -175,6 +177,11 @@ def moves_json(plan: MovesPlan) -> dict[str, Any]:
         "deviationBefore": _rounded(plan.deviation_before),
         "deviationAfter": _rounded(plan.deviation_after),
         "peakFill": _rounded(plan.peak_fill),
+        "batches": [
+            {"moves": len(batch.moves), "bytes": batch.bytes, "seconds": round(batch.seconds)}
+            for batch in plan.batches
+        ],
+        "refusals": [codec.to_json(refusal) for refusal in plan.refusals],
         "reason": plan.reason.value,
     }
 

@@ -35,6 +35,8 @@ def print_moves(plan: MovesPlan) -> None:
     table = Table("topic", "partition", "from", "to", "size", title=f"Moves {plan.hash[:12]}")
     for move in plan.moves[:MOST_ROWS]:
         source, target = (", ".join(map(str, one)) for one in (move.source, move.target))
+        if move.target_dir is not None:
+            target += f" in {move.target_dir}"
         table.add_row(move.topic, str(move.partition), source, target, decimal(move.bytes))
     console = Console()
     console.print(table)
@@ -43,6 +45,8 @@ def print_moves(plan: MovesPlan) -> None:
         console.print(
             f"{decimal(plan.bytes)} to move; no plan needs less than {decimal(plan.lower_bound_bytes)}"
         )
+    for refusal in plan.refusals[:MOST_ROWS]:
+        console.print(f"{refusal.reason}: {refusal.subject}: {refusal.message}")
 
 
 def _say_rest(console: Console, rows: int) -> None:

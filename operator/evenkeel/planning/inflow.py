@@ -144,17 +144,21 @@ def _add_everywhere(change: Floats, space: Space, partition: Partition, size: fl
 
 
 def _add_unsteered(change: Floats, space: Space, partitions: list[Partition], total: float) -> None:
-    """Spread inflow as it was seen per partition, or evenly where that is not known.
+    for partition, share in zip(partitions, unsteered_shares(partitions), strict=True):
+        _add_everywhere(change, space, partition, total * share)
+
+
+def unsteered_shares(partitions: Sequence[Partition]) -> list[float]:
+    """Part of a topic's unsteered inflow that each partition gets, as it was seen; even where that is not known.
 
     What routers brought is left out where it is known apart: it followed our own weights.
     """
     rates = [_unsteered_rate(partition) for partition in partitions]
     known = [rate for rate in rates if rate is not None]
     whole = sum(known)
-    even = len(known) < len(rates) or whole <= 0
-    for partition, rate in zip(partitions, rates, strict=True):
-        share = 1 / len(partitions) if even else (rate or 0.0) / whole
-        _add_everywhere(change, space, partition, total * share)
+    if len(known) < len(rates) or whole <= 0:
+        return [1 / len(partitions)] * len(partitions)
+    return [(rate or 0.0) / whole for rate in rates]
 
 
 def _unsteered_rate(partition: Partition) -> float | None:

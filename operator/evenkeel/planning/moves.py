@@ -8,218 +8,224 @@ everything that comes and nothing that goes.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from evenkeel.domain import codec
 from evenkeel.domain.exchange import Policy
 from evenkeel.domain.snapshot import ClusterSnapshot
-from evenkeel.planning.levels import Band, Levels, find_band
-from evenkeel.planning.movable import Movable, gather_movable
-from evenkeel.planning.space import Space, build_space, copied_bytes
+from evenkeel.planning.batches import plan_batches
+from evenkeel.planning.bounds import find_bounds, least_bytes
+from evenkeel.planning.budget import choose_affordable
+from evenkeel.planning.leaders import spread_leaders
+from evenkeel.planning.levels import Goal, Levels, find_goal
+from evenkeel.planning.movable import Movable, Replica, Seats, find_seats, gather_movable
+from evenkeel.planning.moves_build import build_moves
+from evenkeel.planning.moves_check import check_plan
+from evenkeel.planning.moves_level import level_out
+from evenkeel.planning.moves_mandatory import Change, Placer, plan_removals, size_of, wanted_additions
+from evenkeel.planning.moves_outlook import Outlook, build_outlook
+from evenkeel.planning.moves_plan import (
+    MOST_MOVES,
+    Batch,
+    Cure,
+    Move,
+    MoveKind,
+    MovesPlan,
+    MovesRequest,
+    Refusal,
+)
+from evenkeel.planning.moves_search import Board
+from evenkeel.planning.route_or_move import choose_cure
+from evenkeel.planning.space import Floats, Space, build_space
+from evenkeel.planning.trigger import find_trigger
 from evenkeel.reasons import Reason
 
-MOST_MOVES = 512
-"""A plan has at most so many moves; the next one goes on from there."""
-IMPROVEMENT = 0.9
-"""A move that ends outside the band must bring the worse end at least this much closer."""
+__all__ = ["MOST_MOVES", "Batch", "Move", "MoveKind", "MovesPlan", "MovesRequest", "plan_moves"]
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
-    """One replica to another broker; its place in the list, and so its rank as leader, stays."""
-
-    topic: str
-    partition: int
-    source: tuple[int, ...]
-    """Replicas before."""
-    target: tuple[int, ...]
-    """Replicas after."""
-    bytes: int
-    target_dir: str | None = None
-    """Log directory on the new broker, where it has several."""
-
-
-@dataclass(frozen=True, slots=True)
-class MovesPlan:
-    """Fills and deviations are fractions; deviation = max over volumes of |fill / mean fill - 1|."""
-
-    reason: Reason
-    message: str
-    hash: str = ""
-    """Over snapshot, policy and moves; empty where nothing was planned."""
-    moves: tuple[Move, ...] = ()
-    bytes: int = 0
-    lower_bound_bytes: int = 0
-    """Less than this no plan can move to the same end."""
-    deviation_before: float | None = None
-    deviation_after: float | None = None
-    peak_fill: float | None = None
-
-
-def plan_moves(snapshot: ClusterSnapshot, policy: Policy) -> MovesPlan:
+def plan_moves(snapshot: ClusterSnapshot, policy: Policy, request: MovesRequest | None = None) -> MovesPlan:
     """Moves that bring every volume within `leave_percent` of the mean fill, if it is beyond `enter_percent`.
 
+    Between directories and between brokers alike. Never more than the peak allows, than the budget, and than
+    one move per partition.
+
+    Args:
+        snapshot: what was measured, moves that run included.
+        policy: band, limit, budget, excluded topics.
+        request: what else is wanted; absent: nothing.
+
     Raises:
-        InputError: the snapshot holds an impossible value.
+        InputError: the snapshot or the request holds an impossible value.
     """
+    request = request or MovesRequest()
     space = build_space(snapshot)
     if space.unknown or not space.volumes:
         missing = ", ".join(space.unknown[:3]) or "any volume"
         return MovesPlan(Reason.SNAPSHOT_INCOMPLETE, f"not measured: {missing}")
-    levels = Levels(space.capacity, inbound_levels(snapshot, space))
-    before = levels.deviation()
-    band = find_band(levels, policy.leave_percent / 100)
-    bound = band.lower_bound()
-    if before <= policy.enter_percent / 100:
-        what = f"the fullest or emptiest volume deviates by {before:.1%}; moves begin above {policy.enter_percent} %"
-        return MovesPlan(
-            Reason.BELOW_THRESHOLD,
-            what,
-            deviation_before=before,
-            deviation_after=before,
-            peak_fill=levels.peak(),
-        )
-    movable = gather_movable(snapshot, space, policy)
-    moves = _Search(space, levels, band, movable, policy.max_fill_percent / 100).run()
-    return _finish(snapshot, policy, moves, levels, before, bound)
+    return _Planner(snapshot, policy, request, space).plan()
 
 
-def inbound_levels(snapshot: ClusterSnapshot, space: Space) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Bytes used now and still to come by moves that run already."""
-    result = space.used
-    for partition in snapshot.partitions:
-        whole = max(partition.replica_bytes.values(), default=0)
-        for broker in partition.adding:
-            if (volume := space.locate(partition, broker)) is not None:
-                result[volume] += max(0, whole - partition.replica_bytes.get(broker, 0))
-        for volume, size in copied_bytes(space, partition):
-            result[volume] += max(0, size)  # what is freed at the end is still there meanwhile
-    return result
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What the search came to."""
+
+    changes: list[Change]
+    refusals: list[Refusal]
+    bound: float
+    goal: Goal
 
 
-def _finish(
-    snapshot: ClusterSnapshot,
-    policy: Policy,
-    moves: tuple[Move, ...],
-    levels: Levels,
-    before: float,
-    bound: int,
-) -> MovesPlan:
-    after = levels.deviation()
-    if not moves:
-        what = f"a volume deviates by {before:.1%}, and no replica may move that would help"
-        return MovesPlan(
-            Reason.NO_FEASIBLE_MOVE,
-            what,
-            lower_bound_bytes=bound,
-            deviation_before=before,
-            deviation_after=before,
-            peak_fill=levels.peak(),
-        )
-    text = "".join(codec.dumps(value) for value in (snapshot, policy, moves))
-    total = sum(move.bytes for move in moves)
-    return MovesPlan(
-        reason=Reason.MOVES_PLANNED,
-        message=f"{len(moves)} moves of {total} bytes bring the deviation from {before:.1%} to {after:.1%}",
-        hash=hashlib.sha256(text.encode()).hexdigest(),
-        moves=moves,
-        bytes=total,
-        lower_bound_bytes=bound,
-        deviation_before=before,
-        deviation_after=after,
-        peak_fill=levels.peak(),
-    )
+class _Planner:
+    """One call of `plan_moves`."""
 
-
-class _Search:
-    """Greedy search: the worst volume first, and for it the replica that fits best."""
-
-    def __init__(self, space: Space, levels: Levels, band: Band, movable: Movable, highest: float) -> None:
+    def __init__(
+        self, snapshot: ClusterSnapshot, policy: Policy, request: MovesRequest, space: Space
+    ) -> None:
+        self._snapshot = snapshot
+        self._policy = policy
+        self._request = request
         self._space = space
-        self._levels = levels
-        self._band = band
-        self._movable = movable
-        self._highest = highest
-        self._moves: list[Move] = []
-        self._stuck: set[int] = set()
-
-    def run(self) -> tuple[Move, ...]:
-        while len(self._moves) < MOST_MOVES:
-            worst = self._band.worst(self._levels, self._stuck)
-            if worst is None:
-                break
-            volume, above = worst
-            step = self._relieve(volume) if above else self._fill(volume)
-            if step is None:
-                self._stuck.add(volume)
-            else:
-                self._take(*step)
-                self._stuck.clear()
-        return tuple(self._moves)
-
-    def _relieve(self, source: int) -> tuple[int, int, int] | None:
-        """The replica on `source` whose size is closest to its surplus, and where it fits."""
-        need = self._band.surplus(self._levels, source)
-        return self._best(need, [source], self._band.receivers(self._levels))
-
-    def _fill(self, target: int) -> tuple[int, int, int] | None:
-        """A replica for a volume that is too empty, from one that is above the mean."""
-        need = self._band.deficit(self._levels, target)
-        return self._best(need, self._band.givers(self._levels), [target])
-
-    def _best(self, need: float, sources: list[int], targets: list[int]) -> tuple[int, int, int] | None:
-        """(replica index, source, target) with the least |size - need|, ties by order.
-
-        First such that both ends stay in the band; where replicas are too large for that, such that
-        neither end is afterwards as far outside as the worse of them is now.
-        """
-        for fits in (self._stays_level, self._improves):
-            for source in sources:
-                for index in self._movable.nearest(source, need):
-                    for target in targets:
-                        if target != source and fits(index, source, target) and self._may(index, target):
-                            return index, source, target
-        return None
-
-    def _stays_level(self, index: int, source: int, target: int) -> bool:
-        size = self._movable.replicas[index].bytes
-        return size <= self._band.room(self._levels, target) and size <= self._band.spare(
-            self._levels, source
+        self._limit = policy.max_fill_percent / 100
+        self._outlook: Outlook = build_outlook(snapshot, space, policy, request.routed, request.routes)
+        self._seats: Seats = find_seats(snapshot, space, request.drain)
+        self._replicas: list[Replica] = gather_movable(
+            snapshot, space, policy, request.drain, self._outlook.grow if self._outlook.growth else None
         )
 
-    def _improves(self, index: int, source: int, target: int) -> bool:
-        size = self._movable.replicas[index].bytes
-        band, levels = self._band, self._levels
-        now = max(band.outside(levels, source), band.outside(levels, target))
-        then = max(band.outside(levels, source, -size), band.outside(levels, target, size))
-        return then < IMPROVEMENT * now
-
-    def _may(self, index: int, target: int) -> bool:
-        size = self._movable.replicas[index].bytes
-        if self._levels.peak_with(target, size) > self._highest:
-            return False
-        return self._movable.destination(index, self._space.volumes[target].brokers) is not None
-
-    def _take(self, index: int, source: int, target: int) -> None:
-        volume = self._space.volumes[target]
-        replica = self._movable.replicas[index]
-        broker = self._movable.destination(index, volume.brokers)
-        assert broker is not None
-        partition = replica.partition
-        after = tuple(broker if one == replica.broker else one for one in partition.replicas)
-        several = broker not in self._space.sole
-        path = next(path for one, path in volume.dirs if one == broker)
-        self._moves.append(
-            Move(
-                topic=partition.topic,
-                partition=partition.partition,
-                source=partition.replicas,
-                target=after,
-                bytes=replica.bytes,
-                target_dir=path if several else None,
-            )
+    def plan(self) -> MovesPlan:
+        goal = self._goal(self._outlook.used, self._lost_bytes())
+        trigger = find_trigger(
+            self._snapshot, self._space, goal, self._outlook.used, self._policy, self._request
         )
-        self._levels.move(source, target, replica.bytes)
-        self._movable.use(index)
+        choice = None
+        if self._request.routed:
+            choice = choose_cure(self._snapshot, self._space, self._policy, self._request, goal)
+        plain = MovesPlan(
+            trigger.reason,
+            trigger.message,
+            deviation_before=trigger.deviation,
+            deviation_after=trigger.deviation,
+            peak_fill=float(np.max(self._outlook.highest / self._space.capacity)),
+            fills_before=self._fills(self._outlook.used),
+            fills_after=self._fills(self._outlook.used),
+            choice=choice,
+        )
+        wanted = bool(self._request.drain or self._request.replication)
+        if choice is not None and choice.cure is Cure.ROUTE and not wanted:
+            return replace(plain, reason=choice.reason, message=choice.message)
+        if not trigger.due and not wanted:
+            return plain
+        return self._finish(plain, self._search(level=trigger.due))
+
+    def _goal(self, used: Floats, coming: float = 0.0) -> Goal:
+        drain = self._request.drain
+        bounds = find_bounds(self._space, self._seats, self._replicas, used, drain, coming)
+        total = float(used.sum()) + coming
+        goal = find_goal(self._space.capacity, total, bounds, self._policy.leave_percent / 100)
+        return goal.without_deficits() if self._request.drain_only else goal
+
+    def _search(self, *, level: bool) -> _Found:
+        request, outlook = self._request, self._outlook
+        movable = Movable(self._replicas)
+        levels = Levels(self._space.capacity, outlook.used, outlook.highest)
+        changes, refusals = plan_removals(
+            self._snapshot, self._space, request.replication, levels.fills(), self._seats
+        )
+        for change in changes:
+            change.apply(levels, self._seats)
+            movable.use((change.partition.topic, change.partition.partition))
+        additions = wanted_additions(self._snapshot, request.replication, refusals)
+        coming = sum(size_of(one) + outlook.grow(one) for one in additions)
+        goal = self._goal(levels.used, coming + self._lost_bytes())
+        bound = least_bytes(goal, levels.used, self._space, self._replicas, request.drain, coming)
+        placer = Placer(self._seats, levels, goal, self._limit * levels.capacity)
+        changes += placer.empty(movable, request.drain)
+        for partition in additions:
+            key = partition.topic, partition.partition
+            lasting = size_of(partition) + outlook.grow(partition)
+            added = placer.add(partition, lasting) if movable.is_free(key) else None
+            if added is not None:
+                changes.append(added)
+                movable.use(key)
+        if level:
+            board = Board(self._seats, movable, levels, goal, self._limit)
+            changes += level_out(board, request.most_moves - len(changes))
+        refusals += [*placer.refusals, *self._left_behind()]
+        return _Found(changes, refusals, bound, goal)
+
+    def _lost_bytes(self) -> float:
+        """Of replicas that are to be copied anew because their broker is lost: they lie on no volume now."""
+        return sum(one.lasting for one in self._replicas if one.volume is None)
+
+    def _left_behind(self) -> list[Refusal]:
+        """Replicas on brokers to be emptied that are not ours to move."""
+        may = {(one.key, one.broker) for one in self._replicas}
+        counts = Counter(
+            broker
+            for partition in self._snapshot.partitions
+            for broker in partition.replicas
+            if broker in self._request.drain and ((partition.topic, partition.partition), broker) not in may
+        )
+        what = "{} replicas stay: of excluded, internal or own topics, or of partitions that are not healthy"
+        return [
+            Refusal(f"broker/{broker}", Reason.DRAIN_BLOCKED, what.format(count))
+            for broker, count in sorted(counts.items())
+        ]
+
+    def _finish(self, plain: MovesPlan, found: _Found) -> MovesPlan:
+        changes, refusals = choose_affordable(
+            found.changes, self._policy.move_budget_bytes, self._request.most_moves
+        )
+        levels = Levels(self._space.capacity, self._outlook.used, self._outlook.highest)
+        for change in changes:
+            change.apply(levels, self._seats)
+        result = replace(
+            plain,
+            lower_bound_bytes=round(found.bound),
+            deviation_after=found.goal.deviation(levels.used),
+            peak_fill=levels.peak(),
+            fills_after=self._fills(levels.used),
+            refusals=(*found.refusals, *refusals),
+        )
+        if not changes:
+            return _refuse(result, self._policy)
+        moves = spread_leaders(self._snapshot, build_moves(self._snapshot, self._seats, changes))
+        batches = plan_batches(
+            moves, self._request.throttle_bytes_per_second, self._space, self._outlook.highest
+        )
+        text = "".join(codec.dumps(value) for value in (self._snapshot, self._policy, self._request, moves))
+        total = sum(move.bytes for move in moves)
+        told = f"{len(moves)} moves of {total} bytes bring the deviation"
+        result = replace(
+            result,
+            reason=Reason.MOVES_PLANNED,
+            message=f"{told} from {plain.deviation_before:.1%} to {result.deviation_after:.1%}",
+            hash=hashlib.sha256(text.encode()).hexdigest(),
+            moves=moves,
+            bytes=total,
+            batches=batches,
+            seconds=sum(batch.seconds for batch in batches),
+        )
+        check_plan(self._snapshot, self._policy, self._space, self._outlook.highest, result)
+        return result
+
+    def _fills(self, used: Floats) -> dict[str, float]:
+        fills = used / self._space.capacity
+        return {volume.name: float(fills[i]) for i, volume in enumerate(self._space.volumes)}
+
+
+def _refuse(result: MovesPlan, policy: Policy) -> MovesPlan:
+    """Why there is no move."""
+    before = result.deviation_before or 0.0
+    reasons = {one.reason for one in result.refusals}
+    if Reason.MOVE_BUDGET_TOO_SMALL in reasons:
+        what = f"a volume deviates by {before:.1%}, and no useful move is within {policy.move_budget_bytes} bytes"
+        return replace(result, reason=Reason.MOVE_BUDGET_TOO_SMALL, message=what)
+    if len(result.refusals) > 0:
+        first = result.refusals[0]
+        return replace(result, reason=first.reason, message=f"{first.subject}: {first.message}")
+    what = f"a volume deviates by {before:.1%}, and no replica may move that would help"
+    return replace(result, reason=Reason.NO_FEASIBLE_MOVE, message=what)

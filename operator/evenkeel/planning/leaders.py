@@ -1,0 +1,36 @@
+"""Preferred leaders after moves: whoever leads because a leader's replica moved should lead no more than others."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from evenkeel.domain.snapshot import ClusterSnapshot
+from evenkeel.planning.moves_plan import Move, MoveKind
+
+
+def spread_leaders(snapshot: ClusterSnapshot, moves: Sequence[Move]) -> tuple[Move, ...]:
+    """The same moves, each that takes away a preferred leader with the replica first whose broker leads least.
+
+    Only the order of the moved partition's replicas changes: that costs no bytes.
+    """
+    leads = Counter(partition.replicas[0] for partition in snapshot.partitions)
+    result = []
+    for move in moves:
+        if move.kind is not MoveKind.DIRECTORY:
+            leads[move.source[0]] -= 1
+            move = _with_best_leader(move, leads) if move.target[0] != move.source[0] else move  # noqa: PLW2901
+            leads[move.target[0]] += 1
+        result.append(move)
+    return tuple(result)
+
+
+def _with_best_leader(move: Move, leads: Counter[int]) -> Move:
+    best = min(move.target, key=lambda broker: (leads[broker], move.target.index(broker)))
+    if leads[best] >= leads[move.target[0]]:
+        return move
+    order = list(move.target)
+    at = order.index(best)
+    order[0], order[at] = order[at], order[0]
+    return replace(move, target=tuple(order))

@@ -1,0 +1,100 @@
+"""Where volumes stand when moves begin to count: now, or at the end of the horizon that routing looks ahead to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from evenkeel.domain.exchange import Policy, TopicRouting
+from evenkeel.domain.snapshot import ClusterSnapshot, Partition
+from evenkeel.planning.inflow import gather_inflow, limit_inflow, unsteered_shares
+from evenkeel.planning.routing import RoutesPlan
+from evenkeel.planning.space import Floats, Space, copied_bytes
+
+Key = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """Bytes on volumes, and how replicas change until then."""
+
+    used: Floats
+    """At the end of the horizon; now where nothing is routed."""
+    highest: Floats
+    """The more of now and then, and of what moves that run already bring."""
+    growth: Mapping[Key, float]
+    """Partition -> bytes by which each of its replicas changes."""
+
+    def grow(self, partition: Partition) -> float:
+        """Bytes by which each replica of the partition changes."""
+        return self.growth.get((partition.topic, partition.partition), 0.0)
+
+
+def build_outlook(
+    snapshot: ClusterSnapshot,
+    space: Space,
+    policy: Policy,
+    routed: Mapping[str, TopicRouting],
+    routes: RoutesPlan | None,
+) -> Outlook:
+    """Levels from which moves start."""
+    now, highest = _with_running_moves(snapshot, space)
+    growth = _growth(snapshot, space, policy, routed, routes) if routed and routes is not None else {}
+    used = now.copy()
+    for partition in snapshot.partitions:
+        change = growth.get((partition.topic, partition.partition))
+        if change is None:
+            continue
+        for broker in partition.replicas:
+            volume = space.locate(partition, broker)
+            if volume is not None:
+                used[volume] += max(change, -partition.replica_bytes.get(broker, 0))
+    used = np.maximum(used, 0.0)
+    return Outlook(used=used, highest=np.maximum(highest, used), growth=growth)
+
+
+def _with_running_moves(snapshot: ClusterSnapshot, space: Space) -> tuple[Floats, Floats]:
+    """Bytes once the moves that run now have ended, and at their worst moment."""
+    ended, highest = space.used, space.used
+    for partition in snapshot.partitions:
+        sizes = partition.replica_bytes
+        whole = max(sizes.values(), default=0)
+        for broker in partition.adding:
+            if (volume := space.locate(partition, broker)) is not None:
+                coming = max(0, whole - sizes.get(broker, 0))
+                ended[volume] += coming
+                highest[volume] += coming
+        for broker in partition.removing:
+            if (volume := space.locate(partition, broker)) is not None:
+                ended[volume] -= sizes.get(broker, 0)
+        for volume, size in copied_bytes(space, partition):
+            ended[volume] += size
+            highest[volume] += max(0, size)  # what is freed at the end is still there meanwhile
+    return np.maximum(ended, 0.0), highest
+
+
+def _growth(
+    snapshot: ClusterSnapshot,
+    space: Space,
+    policy: Policy,
+    routed: Mapping[str, TopicRouting],
+    routes: RoutesPlan,
+) -> dict[Key, float]:
+    """Steered bytes by the weights in force, the rest as it was seen, less what retention deletes."""
+    inflow = limit_inflow(gather_inflow(snapshot, routed), snapshot, space, policy.max_fill_percent / 100)
+    growth: dict[Key, float] = {}
+    for topic, partitions in snapshot.group_partitions(inflow).items():
+        expected, found = inflow[topic], routes.topics.get(topic)
+        weights = found.weights if found is not None and found.active else ()
+        loose = 0.0 if weights else expected.steerable
+        shares = unsteered_shares(partitions)
+        for partition, share in zip(partitions, shares, strict=True):
+            steered = weights[partition.partition] * expected.steerable if weights else 0.0
+            growth[topic, partition.partition] = steered + share * (expected.unsteered + loose)
+    for partition in snapshot.partitions:
+        if partition.expiring_bytes:
+            key = partition.topic, partition.partition
+            growth[key] = growth.get(key, 0.0) - partition.expiring_bytes
+    return growth

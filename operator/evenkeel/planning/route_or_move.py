@@ -1,0 +1,232 @@
+"""Route or move: whether new bytes heal an imbalance in time, or replicas have to move (design section 6).
+
+Both answers are times. Routing needs as long as it takes until the inflow that is measured, led by the weights
+that are in force, has brought every volume within `leave_percent`. It must be done before the deadline, and
+before a volume reaches `max_fill_percent`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from evenkeel.domain.exchange import Policy
+from evenkeel.domain.snapshot import ClusterSnapshot, Incoming, Partition, Topic
+from evenkeel.planning.inflow import unsteered_shares
+from evenkeel.planning.levels import Goal
+from evenkeel.planning.moves_plan import Choice, Cure, MovesRequest
+from evenkeel.planning.retention import look_ahead_seconds, topic_retention
+from evenkeel.planning.space import Floats, Space
+from evenkeel.reasons import Reason
+
+FARTHEST_SECONDS = 365 * 86_400
+"""Beyond a year nothing is said."""
+SLOWEST = 1e-3
+"""Of the deviation, taken away in the time that is looked ahead: with less routing is taken to heal nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Rates:
+    """Bytes per second on each volume."""
+
+    net: Floats
+    """All that comes by the weights in force, less what retention deletes."""
+    steered: float
+    """Steered bytes of all topics, before replication."""
+    ahead: float
+    """Seconds for which the weights were made."""
+    ends: float
+    """Seconds until planned bytes are written; infinite for inflow known by its rate."""
+
+
+def choose_cure(
+    snapshot: ClusterSnapshot, space: Space, policy: Policy, request: MovesRequest, goal: Goal
+) -> Choice:
+    """Route, move or nothing, with both times.
+
+    Args:
+        snapshot: what was measured.
+        space: its volumes.
+        policy: band and limit.
+        request: `routed`, `routes` and `deadline_seconds`.
+        goal: which volumes count.
+    """
+    deviation = _deviation(space.used, goal, space)
+    rates = _rates(snapshot, space, request)
+    limit = _limit_seconds(space, rates, policy.max_fill_percent / 100)
+    routing = _routing_seconds(space, rates, goal, policy.leave_percent / 100)
+    reason, cure = _judge(deviation, policy, request, routing, limit, rates)
+    return Choice(
+        cure=cure,
+        reason=reason,
+        message=_sentence(reason, deviation, policy, routing, limit, request.deadline_seconds),
+        routing_seconds=None if routing is None else round(routing),
+        limit_seconds=None if limit is None else round(limit),
+        deadline_seconds=request.deadline_seconds,
+    )
+
+
+def _judge(
+    deviation: float,
+    policy: Policy,
+    request: MovesRequest,
+    routing: float | None,
+    limit: float | None,
+    rates: _Rates,
+) -> tuple[Reason, Cure]:
+    threshold = policy.leave_percent if request.continuing else policy.enter_percent
+    if deviation <= threshold / 100 and limit != 0.0:
+        return Reason.BELOW_THRESHOLD, Cure.NONE
+    if limit is not None and (routing is None or limit <= routing) and limit <= request.deadline_seconds:
+        return Reason.LIMIT_COMES_FIRST, Cure.MOVE
+    if rates.steered <= 0:
+        return Reason.NO_INFLOW_KNOWN, Cure.MOVE
+    if routing is None or routing > request.deadline_seconds:
+        return Reason.ROUTING_TOO_SLOW, Cure.MOVE
+    return Reason.ROUTING_HEALS, Cure.ROUTE
+
+
+def _sentence(
+    reason: Reason,
+    deviation: float,
+    policy: Policy,
+    routing: float | None,
+    limit: float | None,
+    deadline: float,
+) -> str:
+    first = "no volume reaches" if limit is None else f"the first volume reaches in {_told(limit)}"
+    needs = "never levels the disks" if routing is None else f"needs {_told(routing)}"
+    numbers = (
+        f"routing {needs}, the deadline is {_told(deadline)}, and {first} {policy.max_fill_percent} %"
+        f" (deviation {deviation:.1%})"
+    )
+    lead = {
+        Reason.BELOW_THRESHOLD: "nothing to heal",
+        Reason.LIMIT_COMES_FIRST: "replicas have to move before a disk is too full",
+        Reason.NO_INFLOW_KNOWN: "no steered inflow is known that could heal",
+        Reason.ROUTING_TOO_SLOW: "routing is too slow",
+        Reason.ROUTING_HEALS: "new bytes heal this",
+    }[reason]
+    return f"{lead}: {numbers}"
+
+
+def _told(seconds: float) -> str:
+    """Two significant digits of a handy unit."""
+    for unit, size in (("d", 86_400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.2g} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def _deviation(used: Floats, goal: Goal, space: Space) -> float:
+    """Of fills as they are, over the volumes that count: from their own mean, which inflow raises."""
+    some = goal.in_play if bool(goal.in_play.any()) else np.ones(len(used), dtype=bool)
+    capacity = space.capacity[some]
+    mean = float(used[some].sum() / capacity.sum())
+    return float(np.max(np.abs(used[some] / capacity / mean - 1))) if mean > 0 else 0.0
+
+
+def _rates(snapshot: ClusterSnapshot, space: Space, request: MovesRequest) -> _Rates:
+    topics = {topic.name: topic for topic in snapshot.topics}
+    groups = snapshot.group_partitions({incoming.topic for incoming in snapshot.incoming})
+    net, steered, ahead, ends = np.zeros(len(space.volumes)), 0.0, 0.0, math.inf
+    for incoming in snapshot.incoming:
+        horizon = _look_ahead(incoming, topics.get(incoming.topic), request)
+        rate = _rate(incoming, horizon)
+        partitions = groups[incoming.topic]
+        if rate <= 0 or not partitions:
+            continue
+        led = _steered_part(incoming, request) * rate
+        for partition, here in zip(
+            partitions, _spread(incoming, partitions, request, rate, led), strict=True
+        ):
+            _add(net, space, partition, here)
+        steered += led
+        ahead = max(ahead, horizon) if led > 0 else ahead
+        if led > 0 and incoming.planned_bytes is not None:
+            ends = min(ends, incoming.planned_bytes / rate)
+    for partition in snapshot.partitions:
+        if partition.expiring_bytes:
+            horizon = look_ahead_seconds(
+                request.deadline_seconds, topic_retention(topics.get(partition.topic)), None
+            )
+            _add(net, space, partition, -partition.expiring_bytes / horizon)
+    return _Rates(net, steered, max(ahead, 1.0), ends)
+
+
+def _look_ahead(incoming: Incoming, topic: Topic | None, request: MovesRequest) -> float:
+    routing = request.routed.get(incoming.topic)
+    seconds = float(routing.horizon_seconds if routing else request.deadline_seconds)
+    if incoming.planned_bytes is not None and incoming.bytes_per_second:
+        return max(1.0, incoming.planned_bytes / incoming.bytes_per_second)
+    return max(1.0, look_ahead_seconds(seconds, topic_retention(topic), incoming.observed_seconds))
+
+
+def _rate(incoming: Incoming, horizon: float) -> float:
+    """Bytes per second before replication; of planned bytes without a measured rate, as if over the horizon."""
+    if incoming.bytes_per_second is not None:
+        return incoming.bytes_per_second
+    return 0.0 if incoming.planned_bytes is None else incoming.planned_bytes / horizon
+
+
+def _steered_part(incoming: Incoming, request: MovesRequest) -> float:
+    routes = request.routes.topics.get(incoming.topic) if request.routes is not None else None
+    active = routes is not None and routes.active and incoming.topic in request.routed
+    return min(100, max(0, incoming.steered_percent)) / 100 if active else 0.0
+
+
+def _spread(
+    incoming: Incoming, partitions: list[Partition], request: MovesRequest, rate: float, led: float
+) -> list[float]:
+    """Bytes per second of each partition."""
+    rest = [share * (rate - led) for share in unsteered_shares(partitions)]
+    if led <= 0 or request.routes is None:
+        return rest
+    weights = request.routes.topics[incoming.topic].weights
+    return [one + weights[partition.partition] * led for one, partition in zip(rest, partitions, strict=True)]
+
+
+def _add(net: Floats, space: Space, partition: Partition, rate: float) -> None:
+    for broker in partition.replicas:
+        if (volume := space.locate(partition, broker)) is not None:
+            net[volume] += rate
+
+
+def _limit_seconds(space: Space, rates: _Rates, limit: float) -> float | None:
+    """When the first volume reaches the limit if all goes on like this; 0 where one is above already."""
+    room = limit * space.capacity - space.used
+    if bool((room <= 0).any()):
+        return 0.0
+    growing = rates.net > 0
+    if not bool(growing.any()):
+        return None
+    first = float(np.min(room[growing] / rates.net[growing]))
+    return first if first <= FARTHEST_SECONDS else None
+
+
+def _routing_seconds(space: Space, rates: _Rates, goal: Goal, leave: float) -> float | None:
+    """When the deviation is within `leave`; None: never within a year.
+
+    Weights are made anew in each cycle, to level the disks in the time that is looked ahead from then on. So of
+    what the weights of now take away within that time (d0 - d1), each moment takes its part: while caps bind the
+    deviation falls evenly, and once they do not, each time looked ahead divides it by e. A running ingest ends:
+    its weights aim at its end, and what they do is done by then.
+    """
+    now = _deviation(space.used, goal, space)
+    if now <= leave:
+        return 0.0
+    if rates.steered <= 0:
+        return None
+    seconds = min(rates.ahead, rates.ends)
+    then = _deviation(np.maximum(space.used + rates.net * seconds, 0.0), goal, space)
+    if now - then <= SLOWEST * now:
+        return None
+    if math.isfinite(rates.ends):
+        needed = seconds * (now - leave) / (now - then)
+        return needed if then <= leave else None
+    # Where caps bind it is a straight line, as steep as it begins.
+    slow = then > leave
+    needed = seconds * ((now - leave) / (now - then) if slow else math.log(now / leave))
+    return needed if needed <= FARTHEST_SECONDS else None
