@@ -33,6 +33,10 @@ class Levels:
         self.used = used.copy()
         self.highest = used.copy() if highest is None else highest.copy()
 
+    def copy(self) -> Levels:
+        """The same, to try something on."""
+        return Levels(self.capacity, self.used, self.highest)
+
     def fills(self) -> Floats:
         """Fill of each volume after the moves."""
         return np.asarray(self.used / self.capacity)
@@ -92,6 +96,10 @@ class Goal:
     def deficit(self, used: Floats) -> Floats:
         """Bytes that each volume lacks to the band."""
         return np.maximum(self.low - used, 0.0)
+
+    def least_moved(self, used: Floats) -> float:
+        """Bytes that have to leave volumes above the band, or to reach those below; whichever is more."""
+        return max(float(self.surplus(used).sum()), float(self.deficit(used).sum()))
 
     def outside(self, used: Floats) -> Floats:
         """How far each volume stands outside the band, as a share of its capacity."""

@@ -128,6 +128,14 @@ class Movable:
         for rows in self._by_volume.values():
             rows.sort()
 
+    def copy(self) -> Movable:
+        """The same, to try something on."""
+        result = Movable([])
+        result.replicas = self.replicas
+        result._by_volume = {volume: rows.copy() for volume, rows in self._by_volume.items()}
+        result._of_partition = dict(self._of_partition)
+        return result
+
     def at_most(self, volume: int, size: float) -> Iterator[int]:
         """Replicas on the volume that last no more than `size`, the largest first."""
         rows = self._by_volume.get(volume, [])

@@ -16,10 +16,12 @@ from evenkeel.planning.levels import TINY
 from evenkeel.planning.moves_search import Board
 from evenkeel.planning.space import Floats, Ints
 
-MOST_VARIABLES = 400
+MOST_VARIABLES = 160
 """Pairs of replica and seat up to which a cluster counts as small."""
-NODES = 2000
+NODES = 3000
 """Branches after which the solver gives up: a count, not a time, so that equal input gives equal plans."""
+PERCENT = 100.0
+"""The distance outside the band is counted in percent: as a fraction HiGHS gives up on some programs."""
 CONCEDED = 0.1
 """Of what can be won where the band cannot be reached: given up, if that spares bytes."""
 
@@ -38,10 +40,14 @@ class _Program:
     """Distance now."""
 
 
-def solve_small(board: Board) -> list[tuple[int, int]] | None:
+def solve_small(board: Board, reached: float) -> list[tuple[int, int]] | None:
     """(replica, seat) of the least bytes that bring the volumes into the band, or as near as they can.
 
-    None: too large to solve exactly, or not solved within the solver's branches.
+    None: too large to solve exactly, or nothing was found within the solver's branches.
+
+    Args:
+        board: as it is before any move of this kind.
+        reached: distance outside the band that a plan at hand leaves, as a share of capacity.
     """
     pairs = _pairs(board)
     if pairs is None:
@@ -49,11 +55,13 @@ def solve_small(board: Board) -> list[tuple[int, int]] | None:
     if not pairs:
         return []
     program = _build(board, pairs)
-    nearest = _solve(program, outside_cost=1.0, byte_cost=0.0, most=program.worst)
-    if nearest is None:
-        return None
-    reached = float(nearest[-1])
-    most = reached + CONCEDED * (program.worst - reached) if reached > TINY else TINY
+    nearest = reached
+    if reached > TINY:
+        found = _solve(program, outside_cost=1.0, byte_cost=0.0, most=reached + TINY)
+        if found is None:
+            return None
+        nearest = float(found[-1]) / PERCENT
+    most = nearest + CONCEDED * (program.worst - nearest) if nearest > TINY else TINY
     least = _solve(program, outside_cost=0.0, byte_cost=1.0, most=most)
     if least is None:
         return None
@@ -88,7 +96,7 @@ def _build(board: Board, pairs: list[tuple[int, int]]) -> _Program:
         entries.append((2 * volumes + target, column, replica.bytes / unit))
         entries.append((3 * volumes + keys.setdefault(replica.key, len(keys)), column, 1.0))
     for volume in range(volumes):
-        share = float(capacity[volume]) / unit
+        share = float(capacity[volume]) / unit / PERCENT
         entries += [(volume, len(pairs), -share), (volumes + volume, len(pairs), -share)]
     rows, columns, values = zip(*entries, strict=True)
     shape = (3 * volumes + len(keys), len(pairs) + 1)
@@ -110,8 +118,9 @@ def _solve(program: _Program, *, outside_cost: float, byte_cost: float, most: fl
     found = milp(
         cost,
         constraints=LinearConstraint(program.rows, -np.inf, program.limits),
-        bounds=Bounds(np.zeros(count + 1), np.append(np.ones(count), most)),
+        bounds=Bounds(np.zeros(count + 1), np.append(np.ones(count), most * PERCENT)),
         integrality=np.append(np.ones(count), 0),
         options={"node_limit": NODES},
     )
-    return np.asarray(found.x, dtype=np.float64) if found.status == 0 else None
+    # Where it gave up, the best it has found will do: it is no worse than the plan at hand in what bounds it.
+    return None if found.x is None else np.asarray(found.x, dtype=np.float64)

@@ -57,6 +57,11 @@ class Board:
         self.levels = levels
         self.goal = goal
         self.limit = highest * levels.capacity
+        self._highest = highest
+
+    def copy(self) -> Board:
+        """The same, to try something on."""
+        return Board(self.seats, self.movable.copy(), self.levels.copy(), self.goal, self._highest)
 
     def replica(self, index: int) -> Replica:
         """By its number."""
@@ -95,7 +100,7 @@ class Board:
 
 
 class Search:
-    """Greedy, with a second look at volumes that gave up whenever something changed."""
+    """Greedy. Volumes for which nothing was found are looked at again once all others are done."""
 
     def __init__(self, board: Board, most: int) -> None:
         self._board = board
@@ -104,33 +109,43 @@ class Search:
 
     def run(self) -> list[Step]:
         """Steps in their order."""
-        stuck: set[int] = set()
         board = self._board
+        stuck: set[int] = set()
+        tried_at = 0
         while len(self._steps) < self._most:
             worst = board.goal.worst(board.levels.used, stuck)
             if worst is None:
-                break
+                if not stuck or tried_at == len(self._steps):
+                    break
+                stuck, tried_at = set(), len(self._steps)
+                continue
             found = self._relieve(worst[0]) if worst[1] else self._fill(worst[0])
             if found is None:
                 stuck.add(worst[0])
             else:
                 self._steps.append(board.take(*found))
-                stuck.clear()
         return self._steps
 
     def _relieve(self, source: int) -> tuple[int, int, int] | None:
         """A replica on `source` no larger than its surplus, to where bytes are wanted most."""
-        used, goal = self._board.levels.used, self._board.goal
+        board, used, goal = self._board, self._board.levels.used, self._board.goal
         need = float(used[source] - goal.high[source])
         room = np.delete(goal.high - used, source)
         wanted = np.delete(goal.deficit(used), source)
         tight = float(goal.deficit(used).sum()) >= float(goal.surplus(used).sum())
         most = min(need, float(wanted.max() if tight and wanted.any() else room.max(initial=0.0)))
+        best: tuple[float, int, int] | None = None
         for index in self._around(source, most):
             seat = self._emptiest_seat(index, source)
-            if seat is not None:
+            if seat is None:
+                continue
+            size = board.replica(index).lasting
+            gain = board.gain(source, int(board.seats.volumes[seat]), size)
+            if gain >= 2 * size:  # every byte leaves where there are too many and comes where they lack
                 return index, source, seat
-        return self._improve(source, need, None)
+            if best is None or gain > best[0]:
+                best = gain, index, seat
+        return (best[1], source, best[2]) if best is not None else self._improve(source, need, None)
 
     def _emptiest_seat(self, index: int, source: int) -> int | None:
         """Where both ends stay in the band; on the replica's own broker where that fills a lack too."""
