@@ -3,29 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 from evenkeel.domain.snapshot import ClusterSnapshot, Partition
 from evenkeel.planning.moves_plan import Batch, Move, MoveKind
 
 Place = tuple[int, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Judgement:
-    """Of one plan. Fills are fractions."""
-
-    deviation_before: float
-    deviation_after: float
-    bytes: int
-    lower_bound: float
-    largest: int
-    """Replica that may move."""
-    fine: bool
-    """No replica is larger than the band of the smallest volume, and racks and brokers can take even shares."""
-    peak: float
-    rack_losses: int
-    twice: int
 
 
 class Disks:
@@ -182,4 +165,44 @@ def is_fine(snapshot: ClusterSnapshot, tolerance: float, drain: Collection[int] 
     return all(
         disks.used[place] - held[place] < mean * disks.total[place] * (1 + tolerance)
         for place in disks.counted
+    )
+
+
+def snapshot_after(snapshot: ClusterSnapshot, moves: Sequence[Move]) -> ClusterSnapshot:
+    """The cluster once these moves have ended, deletions too."""
+    disks = Disks(snapshot)
+    apply_moves(snapshot, disks, moves)
+    by_key = {(move.topic, move.partition): move for move in moves}
+    brokers = tuple(
+        replace(
+            one,
+            log_dirs=tuple(
+                replace(entry, usable_bytes=(entry.total_bytes or 0) - int(disks.used[one.id, entry.path]))
+                if (one.id, entry.path) in disks.used
+                else entry
+                for entry in one.log_dirs
+            ),
+        )
+        for one in snapshot.brokers
+    )
+    partitions = tuple(
+        _moved(one, by_key[one.topic, one.partition]) if (one.topic, one.partition) in by_key else one
+        for one in snapshot.partitions
+    )
+    return replace(snapshot, brokers=brokers, partitions=partitions)
+
+
+def _moved(partition: Partition, move: Move) -> Partition:
+    sizes = {b: partition.replica_bytes.get(b, move.bytes) for b in move.target}
+    dirs = {b: path for b, path in partition.replica_dirs.items() if b in move.target}
+    if move.copied_to is not None and move.target_dir is not None:
+        dirs[move.copied_to] = move.target_dir
+    isr = tuple(b for b in move.target if b in partition.isr or b == move.copied_to)
+    return replace(
+        partition,
+        leader=partition.leader if partition.leader in move.target else move.target[0],
+        replicas=move.target,
+        isr=isr,
+        replica_bytes=sizes,
+        replica_dirs=dirs,
     )

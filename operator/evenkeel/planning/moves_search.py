@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice, takewhile
 
 import numpy as np
 
@@ -135,7 +135,8 @@ class Search:
         tight = float(goal.deficit(used).sum()) >= float(goal.surplus(used).sum())
         most = min(need, float(wanted.max() if tight and wanted.any() else room.max(initial=0.0)))
         best: tuple[float, int, int] | None = None
-        for index in self._around(source, most):
+        lacking = self._brokers_of(np.flatnonzero(used < goal.low))
+        for index in chain(self._around(source, most, lacking), self._around(source, most)):
             seat = self._emptiest_seat(index, source)
             if seat is None:
                 continue
@@ -169,9 +170,10 @@ class Search:
         board, used, goal = self._board, self._board.levels.used, self._board.goal
         need = float(goal.low[target] - used[target])
         best: tuple[float, int, int, int] | None = None
+        takers = self._brokers_of(np.array([target]))
         for source in self._givers(target):
             most = min(need, self._spare(source))
-            for index in self._around(source, most):
+            for index in self._around(source, most, takers):
                 seat = self._seat_on(index, source, target)
                 if seat is not None:
                     size = board.replica(index).lasting
@@ -203,14 +205,25 @@ class Search:
         seats = seats[board.seats.volumes[seats] == target]
         return int(seats[0]) if len(seats) else None
 
-    def _around(self, volume: int, size: float) -> Iterator[int]:
-        """Replicas to try: those up to `size`, the largest first, then those above it, the smallest first."""
+    def _around(self, volume: int, size: float, takers: frozenset[int] | None = None) -> Iterator[int]:
+        """Replicas to try: those up to `size`, the largest first, then those above it, the smallest first.
+
+        With `takers` only those that one of these brokers could take.
+        """
         movable = self._board.movable
-        for index in islice(movable.at_most(volume, size), TRIES):
-            if movable.replicas[index].lasting <= 0:
-                break
-            yield index
-        yield from islice(movable.above(volume, size), TRIES)
+
+        def could(index: int) -> bool:
+            replica = movable.replicas[index]
+            return takers is None or replica.broker in takers or not takers <= set(replica.partition.replicas)
+
+        smaller = takewhile(lambda index: movable.replicas[index].lasting > 0, movable.at_most(volume, size))
+        yield from islice(filter(could, smaller), TRIES)
+        yield from islice(filter(could, movable.above(volume, size)), TRIES)
+
+    def _brokers_of(self, volumes: Ints) -> frozenset[int]:
+        """Brokers with seats there."""
+        seats = self._board.seats
+        return frozenset(int(one) for one in seats.brokers[np.isin(seats.volumes, volumes)])
 
     def _improve(self, source: int | None, need: float, target: int | None) -> tuple[int, int, int] | None:
         """The move after which the worse end is least outside, where replicas are too large for the band."""
