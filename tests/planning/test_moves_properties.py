@@ -18,6 +18,7 @@ from tests.support.moves_corpus import (
     delete_topic,
     draw_shape,
     lose_broker,
+    small_case,
 )
 from tests.support.moves_oracle import Oracle
 from tests.support.moves_yardstick import (
@@ -97,23 +98,6 @@ def test_generated_clusters_are_levelled_near_the_lower_bound(number: int) -> No
 
 def largest(case: MovesCase) -> int:
     return max(size for one in case.snapshot.partitions for size in one.replica_bytes.values())
-
-
-def small_case(number: int) -> MovesCase:
-    """At most 8 partitions on 3 to 6 brokers."""
-    brokers = 3 + number % 4
-    racks = [0, 0, 2, 3][number % 4]
-    shape = replace(
-        draw_shape(number),
-        brokers=brokers,
-        partitions=4 + number % 5,
-        replication=min(brokers - 1, 1 + number % 3 if number % 4 else 1 + number % 2),
-        racks=racks if racks and brokers % racks == 0 else 0,
-        dirs=1 + (number % 7 == 0),
-        event="",
-        foreign=number % 3 == 0,
-    )
-    return build_moves_case(shape)
 
 
 @pytest.mark.parametrize("number", range(16))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -68,11 +67,6 @@ SIZES = [
     *[(12, 800), (12, 2400), (15, 1500), (20, 3000)],
 ]
 """Brokers and partitions."""
-
-
-def moves_cases(count: int = 320, first: int = 0) -> list[MovesCase]:
-    """`count` cases from seed number `first` on. Every kind meets every other."""
-    return [build_moves_case(draw_shape(i)) for i in range(first, first + count)]
 
 
 def draw_shape(number: int) -> MovesShape:
@@ -303,6 +297,18 @@ def _features(shape: MovesShape) -> tuple[str, ...]:
     return tuple(name for name, holds in found.items() if holds)
 
 
-def features_of(cases: Sequence[MovesCase]) -> list[str]:
-    """All features that occur, sorted."""
-    return sorted({name for case in cases for name in case.features})
+def small_case(number: int) -> MovesCase:
+    """At most 8 partitions on 3 to 6 brokers."""
+    brokers = 3 + number % 4
+    racks = [0, 0, 2, 3][number % 4]
+    shape = replace(
+        draw_shape(number),
+        brokers=brokers,
+        partitions=4 + number % 5,
+        replication=min(brokers - 1, 1 + number % 3 if number % 4 else 1 + number % 2),
+        racks=racks if racks and brokers % racks == 0 else 0,
+        dirs=1 + (number % 7 == 0),
+        event="",
+        foreign=number % 3 == 0,
+    )
+    return build_moves_case(shape)

@@ -113,6 +113,16 @@ def lower_bound(
     return emptied + lost + max(out, into - emptied - lost, 0.0)
 
 
+def lost_bytes(snapshot: ClusterSnapshot, drain: Collection[int]) -> int:
+    """Of replicas on brokers that are lost: they are copied anew, where a leader is left."""
+    return sum(
+        max(one.replica_bytes.values(), default=0)
+        for one in snapshot.partitions
+        for b in drain
+        if b in one.replicas and b not in one.replica_bytes and one.leader is not None
+    )
+
+
 def count_rack_losses(snapshot: ClusterSnapshot, moves: Sequence[Move]) -> int:
     """Moves after which a partition is in fewer racks."""
     rack = {one.id: one.rack if one.rack is not None else f"b{one.id}" for one in snapshot.brokers}
@@ -126,12 +136,7 @@ def count_rack_losses(snapshot: ClusterSnapshot, moves: Sequence[Move]) -> int:
 def is_fine(snapshot: ClusterSnapshot, tolerance: float, drain: Collection[int] = ()) -> bool:
     """Whether a band of `tolerance` is wider than any replica, and within what racks and brokers can hold."""
     disks = Disks(snapshot, drain)
-    lost = sum(
-        max(one.replica_bytes.values(), default=0)
-        for one in snapshot.partitions
-        for b in drain
-        if b in one.replicas and b not in one.replica_bytes
-    )
+    lost = lost_bytes(snapshot, drain)
     emptied = sum(
         one.replica_bytes.get(b, 0) for one in snapshot.partitions for b in drain if b in one.replicas
     )
