@@ -46,6 +46,7 @@ class Reason(StrEnum):
     SEALING = "Sealing"
     PRELOADING = "Preloading"
     PLAN_PENDING = "PlanPending"
+    MOVING = "Moving"
     PAUSED = "Paused"
     DELETING = "Deleting"
     # Kafka
@@ -104,6 +105,15 @@ class Reason(StrEnum):
     ROUTING_HEALS = "RoutingHeals"
     ROUTING_TOO_SLOW = "RoutingTooSlow"
     LIMIT_COMES_FIRST = "LimitComesFirst"
+    MOVED = "Moved"
+    MOVES_CANCELLED = "MovesCancelled"
+    PLAN_OUTDATED = "PlanOutdated"
+    MOVE_HELD = "MoveHeld"
+    MOVE_STALLED = "MoveStalled"
+    THROTTLE_OVERRIDDEN = "ThrottleOverridden"
+    THROTTLE_TOO_LOW = "ThrottleTooLow"
+    FOREIGN_REASSIGNMENT = "ForeignReassignment"
+    REPLICAS_OUT_OF_SYNC = "ReplicasOutOfSync"
     # Ingest
     SOURCE_MISSING = "SourceMissing"
     SOURCE_EMPTY = "SourceEmpty"

@@ -79,3 +79,13 @@ class OffsetSpan:
 
     start: int
     end: int
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerRates:
+    """Throttles of one broker, bytes per second by name of the setting."""
+
+    own: Mapping[str, int] = field(default_factory=dict)
+    """Set for this very broker."""
+    inherited: Mapping[str, int] = field(default_factory=dict)
+    """From the cluster's defaults or the broker's file: in force where there is no own one."""

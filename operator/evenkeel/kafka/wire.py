@@ -27,6 +27,7 @@ from kafka.protocol.metadata import MetadataRequest
 from evenkeel.domain.topic_id import topic_id_text
 from evenkeel.kafka.answers import (
     BrokerAnswer,
+    BrokerRates,
     ClusterAnswer,
     DirAnswer,
     PartitionAnswer,
@@ -44,6 +45,16 @@ RATES = {
     "follower.replication.throttled.rate": "follower",
 }
 """Settings of a broker -> which side of the copying they slow down."""
+LEADER_RATE, FOLLOWER_RATE = RATES
+DIRECTORY_RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
+"""Slows copies between directories of one broker down."""
+LISTS = {
+    "leader": "leader.replication.throttled.replicas",
+    "follower": "follower.replication.throttled.replicas",
+}
+"""Role -> setting of a topic that names the replicas whose copying is slowed down."""
+_DYNAMIC_TOPIC, _DYNAMIC_BROKER = 1, 2
+"""Where a value comes from: set on this very topic, or broker."""
 
 
 def cluster_request() -> Any:
@@ -53,7 +64,7 @@ def cluster_request() -> Any:
 
 def parse_cluster(response: Any) -> ClusterAnswer:
     """Answer to `cluster_request`."""
-    _check(response.error_code, response.error_message)
+    check(response.error_code, response.error_message)
     brokers = (
         BrokerAnswer(raw.broker_id, raw.host, raw.port, raw.rack, bool(raw.is_fenced))
         for raw in response.brokers
@@ -113,7 +124,7 @@ def log_dirs_request(*, replicas: bool = True) -> Any:
 
 def parse_log_dirs(response: Any) -> tuple[DirAnswer, ...]:
     """Directories of one broker. None at all is Kafka's way of saying that a right is missing."""
-    _check(response.error_code)
+    check(response.error_code)
     return tuple(_dir(raw) for raw in response.results)
 
 
@@ -176,7 +187,7 @@ def parse_offsets(response: Any) -> dict[TopicPartition, int]:
             else:
                 failed.add(entry.error_code)  # its leader has changed, or it is gone: unknown for now
     if failed and not found:
-        _check(min(failed))
+        check(min(failed))
     return found
 
 
@@ -187,7 +198,7 @@ def reassignments_request(timeout_ms: int) -> Any:
 
 def parse_reassignments(response: Any) -> dict[TopicPartition, ReassignmentAnswer]:
     """Answer to `reassignments_request`."""
-    _check(response.error_code, response.error_message)
+    check(response.error_code, response.error_message)
     return {
         (topic.name, entry.partition_index): ReassignmentAnswer(
             tuple(entry.replicas), tuple(entry.adding_replicas), tuple(entry.removing_replicas)
@@ -205,6 +216,11 @@ def topic_configs_request(topics: Sequence[str], keys: Sequence[str]) -> Any:
 def broker_configs_request(broker: int) -> Any:
     """The throttle rates of the broker that is asked; no other broker tells them."""
     return _configs_request(ConfigResourceType.BROKER, [str(broker)], list(RATES))
+
+
+def throttles_request(broker: int) -> Any:
+    """Every throttle of copying of the broker that is asked."""
+    return _configs_request(ConfigResourceType.BROKER, [str(broker)], [*RATES, DIRECTORY_RATE])
 
 
 def _configs_request(kind: Any, names: Sequence[str], keys: Sequence[str]) -> Any:
@@ -233,14 +249,44 @@ def parse_rates(response: Any) -> dict[str, int]:
     """Throttle rates that are set, bytes per second: `leader`, `follower`."""
     found = {}
     for row in response.results:
-        _check(row.error_code, row.error_message)
+        check(row.error_code, row.error_message)
         for entry in row.configs:
             if entry.name in RATES and entry.value and int(entry.value) < _UNLIMITED_RATE:
                 found[RATES[entry.name]] = int(entry.value)
     return found
 
 
-def _check(code: int, message: str | None = None) -> None:
+def parse_throttles(response: Any) -> BrokerRates:
+    """Answer to `throttles_request`: what is set for this broker, and what it inherits."""
+    own, inherited = {}, {}
+    for row in response.results:
+        check(row.error_code, row.error_message)
+        for entry in row.configs:
+            if entry.value and int(entry.value) < _UNLIMITED_RATE:
+                target = own if entry.config_source == _DYNAMIC_BROKER else inherited
+                target[entry.name] = int(entry.value)
+    return BrokerRates(own, inherited)
+
+
+def parse_lists(response: Any) -> dict[str, dict[str, str]]:
+    """Throttled replicas by topic and role, as far as set on the topic itself, perhaps to nothing.
+
+    Topics that cannot be asked, as one that was deleted, are absent.
+    """
+    roles = {key: role for role, key in LISTS.items()}
+    return {
+        row.resource_name: {
+            roles[entry.name]: entry.value or ""
+            for entry in row.configs
+            if entry.name in roles and entry.config_source == _DYNAMIC_TOPIC
+        }
+        for row in response.results
+        if row.error_code == 0
+    }
+
+
+def check(code: int, message: str | None = None) -> None:
+    """Raise the library's error for a code, unless it says that all is well."""
     error = theirs.for_code(code)
     if error is not theirs.NoError:
         raise error(message or "")

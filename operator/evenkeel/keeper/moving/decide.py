@@ -1,0 +1,350 @@
+"""One decision: from a plan, what was journaled and one look at Kafka to the next calls, and why.
+
+Level-triggered: what Kafka shows counts, not what was called. A call that failed or got lost is decided again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from evenkeel.keeper.moving.flights import Advance, advance, begin, note_growth
+from evenkeel.keeper.moving.guards import Check, Fitness, check_moves, find_foreign, find_lagging
+from evenkeel.keeper.moving.observation import Observation
+from evenkeel.keeper.moving.pace import Harm, first_rate, next_rate, write_rate
+from evenkeel.keeper.moving.plan import ApprovedPlan
+from evenkeel.keeper.moving.run import Ended, Flight, Run, RunState
+from evenkeel.keeper.moving.settings import Control, MoveSettings
+from evenkeel.keeper.moving.steps import Reassign, Step
+from evenkeel.keeper.moving.throttling import Throttling, find_wanted, plan_throttles
+from evenkeel.keeper.moving.watch import Timers, Watch
+from evenkeel.planning.moves_plan import Move
+from evenkeel.reasons import Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How the run stands."""
+
+    reason: Reason
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What to do now."""
+
+    run: Run | None
+    """To be committed before the steps, where it differs from what is journaled; None: there is no run."""
+    steps: tuple[Step, ...]
+    watch: Watch
+    verdict: Verdict
+
+
+def decide(
+    plan: ApprovedPlan | None, run: Run | None, watch: Watch, seen: Observation, settings: MoveSettings
+) -> Decision:
+    """The next calls.
+
+    Args:
+        plan: what is approved; None: nothing, and what runs is cancelled.
+        run: newest journaled run; None: there never was one.
+        watch: what the decision before this one remembered; `Watch()` after a start.
+        seen: a fresh look.
+        settings: wishes and limits.
+    """
+    return _Turn(plan, run, watch, seen, settings).decide()
+
+
+def _adopt(plan: ApprovedPlan | None, run: Run | None) -> Run | None:
+    """The run to go on with: a new one begins when the one before has ended."""
+    ended = run is None or (run.state is not RunState.RUNNING and not run.flights)
+    if plan is None or not ended or (run is not None and run.plan == plan.id):
+        return run
+    kept = () if run is None else run.rates
+    return Run(plan.id, plan.name, rates=kept, entries=() if run is None else run.entries)
+
+
+class _Turn:
+    """One decision; `_run` is what it becomes."""
+
+    def __init__(
+        self,
+        plan: ApprovedPlan | None,
+        run: Run | None,
+        watch: Watch,
+        seen: Observation,
+        settings: MoveSettings,
+    ) -> None:
+        self._seen, self._settings, self._watch = seen, settings, watch
+        self._timers = Timers(watch, seen.at)
+        self._plan = plan
+        self._found = _adopt(plan, run)
+        self._verdicts: list[Verdict] = []
+        self._tried = dict(watch.tried)
+
+    def decide(self) -> Decision:
+        if self._found is None:
+            verdict = Verdict(Reason.NOTHING_TO_DO, "no plan is approved")
+            return Decision(None, (), self._watch, verdict)
+        self._run = self._hear(self._found)
+        self._note_foreign()
+        moved = advance(self._run, self._watch, self._timers, self._seen, self._settings)
+        self._settle(moved)
+        if not self._run.flights and self._run.state is RunState.RUNNING:
+            self._open()
+        self._pace()
+        throttling = self._throttle()
+        starts = self._start(moved, ready=throttling.ready)
+        self._run = replace(self._run, rates=throttling.rates, entries=throttling.entries)
+        steps = (*throttling.begin, *moved.steps, *starts, *throttling.end)
+        return Decision(self._run, steps, self._remember(throttling, starts), self._conclude())
+
+    def _hear(self, run: Run) -> Run:
+        """Wishes are journaled once they are heard: a successor goes on with them."""
+        if run.state is not RunState.RUNNING:
+            return run
+        if self._plan is None or self._plan.id != run.plan:
+            return replace(run, cancelling=run.cancelling or Reason.PLAN_OUTDATED)
+        match self._settings.control:
+            case Control.CANCEL:
+                return replace(run, cancelling=run.cancelling or Reason.MOVES_CANCELLED)
+            case Control.FINISH:
+                return replace(run, finishing=True)
+            case _:
+                return run
+
+    def _note_foreign(self) -> None:
+        foreign = find_foreign(self._run, self._seen)
+        at = self._watch.foreign_at if foreign is None else self._seen.at
+        self._watch = replace(self._watch, foreign_at=at)
+        self._foreign = foreign
+
+    def _settle(self, moved: Advance) -> None:
+        self._run = replace(self._run, flights=moved.flights, ended=(*self._run.ended, *moved.ended))
+        if moved.held:
+            self._verdicts.append(Verdict(Reason.MOVE_HELD, _join("cannot be cancelled yet: ", moved.held)))
+
+    def _open(self) -> None:
+        """Begin the next batch, or end the run."""
+        run = self._run
+        assert self._plan is not None or run.cancelling is not None
+        batches = self._plan.batches if self._plan is not None and run.cancelling is None else ()
+        over = {(one.topic, one.partition) for one in run.ended}
+        number = run.batch
+        while number < len(batches) and all((move.topic, move.partition) in over for move in batches[number]):
+            number += 1
+        self._run = run = replace(run, batch=number)
+        if run.cancelling is not None or (run.finishing and number < len(batches)):
+            self._end(RunState.CANCELLED)
+        elif number >= len(batches):
+            self._end(RunState.FINISHED)
+        else:
+            self._open_batch([move for move in batches[number] if (move.topic, move.partition) not in over])
+
+    def _open_batch(self, moves: list[Move]) -> None:
+        if self._is_blocked(moves):
+            return
+        ready = self._sift(moves)
+        if ready:
+            ids = self._seen.topics
+            flights = tuple(Flight(move, ids[move.topic].topic_id) for move in ready)
+            rate = first_rate(ready, self._settings, self._run.bytes_per_second)
+            self._run = replace(self._run, flights=flights, bytes_per_second=rate)
+
+    def _sift(self, moves: list[Move]) -> list[Move]:
+        """Those that may begin, if none has to wait; those that cannot run any more have ended."""
+        ready, waits = [], []
+        for move in moves:
+            check = check_moves(moves, self._seen, self._settings)[move.topic, move.partition]
+            reason = self._judge(move, check)
+            if reason is not None:
+                self._run = replace(self._run, ended=(*self._run.ended, _ended(move, reason)))
+            elif check.fitness is Fitness.READY:
+                ready.append(move)
+            else:
+                waits.append(Verdict(check.reason, f"waits: {check.message}"))
+        self._verdicts += waits[:1]
+        return ready if not waits else []
+
+    def _judge(self, move: Move, check: Check) -> Reason | None:
+        """Why the move has had its turn without having begun; None: it has not."""
+        name, settings = f"{move.topic}-{move.partition}", self._settings
+        if check.fitness is Fitness.READY:
+            return None
+        if check.fitness is Fitness.WAIT:
+            return check.reason if self._timers.mark(f"wait {name}") >= settings.patience_seconds else None
+        if self._timers.mark(f"{check.fitness} {name}") < settings.settle_seconds:
+            return None
+        return Reason.MOVED if check.fitness is Fitness.DONE else check.reason
+
+    def _is_blocked(self, moves: list[Move]) -> bool:
+        """Whether nothing at all may begin now, whatever the moves."""
+        verdict = self._find_blocker(moves)
+        if verdict is not None:
+            self._verdicts.append(verdict)
+        return verdict is not None
+
+    def _find_blocker(self, moves: list[Move]) -> Verdict | None:
+        settings, watch, now = self._settings, self._watch, self._seen.at
+        if settings.control is Control.PAUSE:
+            return Verdict(Reason.PAUSED, "paused: no batch begins")
+        if self._foreign is not None:
+            topic, partition = self._foreign
+            message = f"{topic}-{partition} is being moved by somebody else; no batch begins"
+            return Verdict(Reason.FOREIGN_REASSIGNMENT, message)
+        if watch.foreign_at is not None and now - watch.foreign_at < settings.quiet_seconds:
+            message = (
+                f"somebody else moved replicas; a batch begins after {settings.quiet_seconds:g} s of quiet"
+            )
+            return Verdict(Reason.FOREIGN_REASSIGNMENT, message)
+        if watch.overridden_at is not None and now - watch.overridden_at < settings.quiet_seconds:
+            return Verdict(
+                Reason.THROTTLE_OVERRIDDEN, "somebody else changed our throttle; no batch begins yet"
+            )
+        written = write_rate(moves, settings)
+        if settings.bytes_per_second is not None and settings.bytes_per_second <= written:
+            message = f"producers write {written:.0f} B/s to what would be copied at {settings.bytes_per_second} B/s"
+            return Verdict(Reason.THROTTLE_TOO_LOW, message)
+        return self._find_conflict(moves)
+
+    def _find_conflict(self, moves: list[Move]) -> Verdict | None:
+        """A foreign throttle where ours would be needed, or replicas that are catching up."""
+        rate = first_rate(moves, self._settings, self._run.bytes_per_second)
+        planned = plan_throttles(self._run, find_wanted(moves, self._seen, rate), self._seen)
+        if planned.overridden:
+            return Verdict(Reason.THROTTLE_OVERRIDDEN, _join("no batch begins: ", planned.overridden))
+        lagging = find_lagging(_brokers(moves), self._seen)
+        if lagging is None or self._timers.mark("lagging") >= self._settings.patience_seconds:
+            return None
+        message = f"replicas of {lagging[0]}-{lagging[1]} are catching up; no batch begins"
+        return Verdict(Reason.REPLICAS_OUT_OF_SYNC, message)
+
+    def _pace(self) -> None:
+        """Adapt the throttle of a batch that runs."""
+        if not self._run.flights:
+            self._watch = replace(
+                self._watch, calm_p99_ms=self._seen.produce_p99_ms or self._watch.calm_p99_ms
+            )
+            return
+        moves = [flight.move for flight in self._run.flights]
+        lagging = find_lagging(_brokers(moves), self._seen) is not None
+        harm = Harm(lagging, self._seen.produce_p99_ms, self._watch.calm_p99_ms)
+        before, at = self._run.bytes_per_second, self._watch.paced_at
+        seconds = 0.0 if at is None else self._seen.at - at
+        rate = next_rate(before, moves, self._settings, harm, seconds)
+        if rate != before or at is None:
+            self._watch = replace(self._watch, paced_at=self._seen.at)
+        self._run = replace(self._run, bytes_per_second=rate)
+
+    def _throttle(self) -> Throttling:
+        run, seen = self._run, self._seen
+        wanted = find_wanted([flight.move for flight in run.flights], seen, run.bytes_per_second)
+        gone = frozenset(topic for topic in {entry.topic for entry in run.entries} if self._is_gone(topic))
+        found = plan_throttles(run, wanted, seen, self._watch.shown_rates, gone)
+        if found.overridden and run.flights:
+            self._watch = replace(self._watch, overridden_at=seen.at)
+            self._verdicts.append(Verdict(Reason.THROTTLE_OVERRIDDEN, _join("", found.overridden)))
+        return found
+
+    def _is_gone(self, topic: str) -> bool:
+        if topic in self._seen.topics:
+            return False
+        return self._timers.mark(f"gone {topic}") >= self._settings.settle_seconds
+
+    def _start(self, moved: Advance, *, ready: bool) -> list[Step]:
+        """Begin what has not begun: only behind throttles, and only while the guards still hold."""
+        idle = {flight.key for flight in moved.waiting}
+        waiting = [flight for flight in self._run.flights if flight.key in idle]
+        if not waiting:
+            return []
+        moves = [flight.move for flight in self._run.flights]
+        checks = check_moves(moves, self._seen, self._settings)
+        fit = []
+        for flight in waiting:
+            reason = self._judge(flight.move, checks[flight.key])
+            if reason is not None:
+                rest = tuple(one for one in self._run.flights if one.key != flight.key)
+                ended = (*self._run.ended, _ended(flight.move, reason))
+                self._run = replace(self._run, flights=rest, ended=ended)
+            elif checks[flight.key].fitness is Fitness.READY:
+                fit.append(flight)
+            else:
+                check = checks[flight.key]
+                self._verdicts.append(Verdict(check.reason, f"waits: {check.message}"))
+        if not ready or not fit or self._is_held_back():
+            return []
+        self._tried |= {flight.key: self._seen.at for flight in fit}
+        return begin(fit)
+
+    def _is_held_back(self) -> bool:
+        """Whether what was journaled and has not begun has to wait."""
+        if self._foreign is not None:
+            topic, partition = self._foreign
+            message = f"waits: {topic}-{partition} is being moved by somebody else"
+            self._verdicts.append(Verdict(Reason.FOREIGN_REASSIGNMENT, message))
+        elif self._settings.control is Control.PAUSE:
+            self._verdicts.append(Verdict(Reason.PAUSED, "paused: nothing begins"))
+        else:
+            return False
+        return True
+
+    def _end(self, state: RunState) -> None:
+        reasons = [one.reason for one in self._run.ended if one.reason is not Reason.MOVED]
+        done = len(self._run.ended) - len(reasons)
+        if state is RunState.CANCELLED:
+            reason = self._run.cancelling or Reason.MOVES_CANCELLED
+            message = f"stopped: {done} moves done, the rest did not run"
+        elif reasons:
+            reason = Reason.PLAN_OUTDATED
+            counts = {one: reasons.count(one) for one in sorted(set(reasons))}
+            listed = ", ".join(f"{count} {one}" for one, count in counts.items())
+            message = f"{done} of {len(self._run.ended)} moves done; not moved: {listed}"
+        else:
+            reason, message = Reason.MOVED, f"all {done} moves done"
+        self._run = replace(self._run, state=state, reason=reason, message=message)
+
+    def _remember(self, throttling: Throttling, starts: list[Step]) -> Watch:
+        keys = {flight.key for flight in self._run.flights}
+        started = {step.key for step in starts if isinstance(step, Reassign)}
+        return replace(
+            self._watch,
+            since=self._timers.marked,
+            grown=note_growth(self._watch, self._run.flights, self._seen),
+            tried={key: at for key, at in self._tried.items() if key in keys},
+            refused={key: error for key, error in self._watch.refused.items() if key in keys - started},
+            shown_rates=throttling.in_force,
+        )
+
+    def _conclude(self) -> Verdict:
+        """The gravest of what was found."""
+        run = self._run
+        if self._verdicts:
+            return min(self._verdicts, key=lambda one: _GRAVITY.get(one.reason, len(_GRAVITY)))
+        if run.state is not RunState.RUNNING:
+            rest = "" if run.clean else "; throttles remain until their brokers are back"
+            return Verdict(run.reason, run.message + rest)
+        if run.cancelling is not None:
+            return Verdict(run.cancelling, f"cancelling {len(run.flights)} moves")
+        return Verdict(Reason.MOVING, f"batch {run.batch + 1}: {len(run.flights)} moves under way")
+
+
+_GRAVITY = {
+    Reason.MOVE_HELD: 0,
+    Reason.THROTTLE_OVERRIDDEN: 1,
+    Reason.FOREIGN_REASSIGNMENT: 2,
+    Reason.PAUSED: 3,
+}
+
+
+def _ended(move: Move, reason: Reason) -> Ended:
+    return Ended(move.topic, move.partition, reason, 0)
+
+
+def _brokers(moves: list[Move]) -> set[int]:
+    """Those that copy."""
+    return {one for move in moves for one in (move.copied_to, move.copied_from) if one is not None}
+
+
+def _join(head: str, sentences: tuple[str, ...]) -> str:
+    rest = len(sentences) - 3
+    return head + "; ".join(sentences[:3]) + (f" and {rest} more" if rest > 0 else "")

@@ -1,0 +1,69 @@
+"""What one look at Kafka shows, as far as a run of moves needs it. What is missing is unknown, never empty."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from evenkeel.kafka.answers import (
+    BrokerRates,
+    DirAnswer,
+    PartitionAnswer,
+    ReassignmentAnswer,
+    TopicAnswer,
+    TopicPartition,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a look has to cover beyond reassignments and metadata."""
+
+    topics: frozenset[str] = frozenset()
+    brokers: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """One look. Reassignments are asked for before metadata: a broker's metadata may be late, never early."""
+
+    at: float
+    """Monotonic clock, seconds."""
+    cluster_id: str
+    online: frozenset[int]
+    reassignments: Mapping[TopicPartition, ReassignmentAnswer]
+    topics: Mapping[str, TopicAnswer]
+    """All topics that may be seen."""
+    min_isr: Mapping[str, int] = field(default_factory=dict)
+    lists: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Topic -> `leader`, `follower` -> its throttled replicas, as far as set on the topic itself."""
+    dirs: Mapping[int, tuple[DirAnswer, ...]] = field(default_factory=dict)
+    """Of brokers that were asked and answered."""
+    rates: Mapping[int, BrokerRates] = field(default_factory=dict)
+    """Of brokers that were asked and answered."""
+    produce_p99_ms: float | None = None
+    """How long producers wait; None: nobody tells."""
+
+    def partition(self, key: TopicPartition) -> PartitionAnswer | None:
+        """Metadata of a partition; None where it is not there."""
+        topic = self.topics.get(key[0])
+        if topic is None:
+            return None
+        return next((one for one in topic.partitions if one.partition == key[1]), None)
+
+    def replica_dir(self, broker: int, key: TopicPartition) -> DirAnswer | None:
+        """Directory of a replica, where the broker told."""
+        return next((one for one in self.dirs.get(broker, ()) if key in one.replica_bytes), None)
+
+    def future_dir(self, broker: int, key: TopicPartition) -> DirAnswer | None:
+        """Directory that a replica is on its way to on its own broker."""
+        return next((one for one in self.dirs.get(broker, ()) if key in one.future_bytes), None)
+
+    def find_dir(self, broker: int, path: str) -> DirAnswer | None:
+        """A directory by its path."""
+        return next((one for one in self.dirs.get(broker, ()) if one.path == path), None)
+
+    def replica_bytes(self, broker: int, key: TopicPartition) -> int | None:
+        """Size of a replica; None: not told."""
+        found = self.replica_dir(broker, key)
+        return None if found is None else found.replica_bytes[key]

@@ -1,0 +1,110 @@
+"""What is written to `__evenkeel_control` about moves: enough to go on, or to clean up, after any crash.
+
+One record, key `moves`: the newest one counts. It is committed before the calls that it covers, so that
+whatever of ours can be in Kafka is named by it: moves under way, throttle values, throttled replicas.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from evenkeel.kafka.answers import TopicPartition
+from evenkeel.planning.moves_plan import Move
+from evenkeel.reasons import Reason
+
+MOVES_KEY = b"moves"
+
+
+class RunState(StrEnum):
+    """Whether a run goes on."""
+
+    RUNNING = "Running"
+    FINISHED = "Finished"
+    """Every batch had its turn."""
+    CANCELLED = "Cancelled"
+    """Stopped on request; the rest of the plan did not run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flight:
+    """A move of the batch that runs."""
+
+    move: Move
+    topic_id: str
+    """Of the topic when the move was begun: one of its name with another id is another topic."""
+    seen: bool = False
+    """Kafka has shown it under way."""
+    cancelled: Reason | None = None
+    """Why it is to be cancelled; decided before the call."""
+
+    @property
+    def key(self) -> TopicPartition:
+        """Topic and partition."""
+        return self.move.topic, self.move.partition
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A move that has had its turn."""
+
+    topic: str
+    partition: int
+    reason: Reason
+    """MOVED, or why it was not moved."""
+    bytes: int = 0
+    """What was copied."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnRate:
+    """A throttle of a broker that may be ours."""
+
+    broker: int
+    key: str
+    """Name of the setting."""
+    values: tuple[int, ...]
+    """Bytes per second; two while one replaces the other. Any other value is somebody else's."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnEntry:
+    """A throttled replica in a topic's list that we may have added."""
+
+    topic: str
+    role: str
+    """`leader` or `follower`."""
+    entry: str
+    """As Kafka writes it: `PARTITION:BROKER`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One execution of a plan."""
+
+    plan: str
+    """ApprovedPlan.id."""
+    name: str = ""
+    """The plan's hash, for people."""
+    state: RunState = RunState.RUNNING
+    batch: int = 0
+    """Number of the batch that runs or comes next."""
+    flights: tuple[Flight, ...] = ()
+    """The intent: moves that are under way, or may be."""
+    ended: tuple[Ended, ...] = ()
+    rates: tuple[OwnRate, ...] = ()
+    entries: tuple[OwnEntry, ...] = ()
+    bytes_per_second: int = 0
+    """Throttle in force."""
+    cancelling: Reason | None = None
+    """Set once: everything under way is cancelled where that is safe."""
+    finishing: bool = False
+    """Set once: no other batch."""
+    reason: Reason = Reason.MOVING
+    """Of the end, where it has ended."""
+    message: str = ""
+
+    @property
+    def clean(self) -> bool:
+        """Nothing of ours is left in Kafka, as far as it could be asked."""
+        return not (self.flights or self.rates or self.entries)

@@ -1,0 +1,46 @@
+"""What a process remembers between two looks. It is lost with the process, and nothing depends on that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from evenkeel.errors import EvenkeelError
+from evenkeel.kafka.answers import TopicPartition
+from evenkeel.keeper.moving.throttling import RateKey
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """Times are of the monotonic clock, seconds."""
+
+    since: Mapping[str, float] = field(default_factory=dict)
+    """What goes on -> since when."""
+    grown: Mapping[TopicPartition, tuple[int, float]] = field(default_factory=dict)
+    """Copy -> its largest size, and when it reached that."""
+    tried: Mapping[TopicPartition, float] = field(default_factory=dict)
+    """Partition -> when Kafka was last asked to move it: an answer that got lost may still take effect."""
+    refused: Mapping[TopicPartition, EvenkeelError] = field(default_factory=dict)
+    """What Kafka said to the newest attempts."""
+    shown_rates: frozenset[RateKey] = frozenset()
+    foreign_at: float | None = None
+    """When somebody else's reassignment was seen last."""
+    overridden_at: float | None = None
+    """When a throttle of ours was last found changed or removed."""
+    paced_at: float | None = None
+    """When the throttle was set as it is."""
+    calm_p99_ms: float | None = None
+    """How long producers waited before the moves."""
+
+
+class Timers:
+    """For how long things have been going on; those that are not marked in a turn are forgotten after it."""
+
+    def __init__(self, watch: Watch, now: float) -> None:
+        self._before, self._now = watch.since, now
+        self.marked: dict[str, float] = {}
+
+    def mark(self, what: str) -> float:
+        """It goes on: seconds since it was first marked, in every turn since."""
+        self.marked[what] = self._before.get(what, self._now)
+        return self._now - self.marked[what]
