@@ -33,7 +33,7 @@ import numpy as np  # noqa: E402
 
 from benchmarks.harness.results import FOLDER, bar, build_result, save_result  # noqa: E402
 from evenkeel.planning.routing import TopicRoutes  # noqa: E402
-from tests.support.corpus import MESSAGE, TABLE_SECONDS, Case, build_case, recipes  # noqa: E402
+from tests.support.corpus import FIRST_SEED, MESSAGE, TABLE_SECONDS, Case, build_case, recipes  # noqa: E402
 from tests.support.simulation import Floats, SimulatedCluster, Steering, play  # noqa: E402
 from tests.support.yardstick import Yardstick  # noqa: E402
 
@@ -240,11 +240,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--cases", type=int, default=215)
     parser.add_argument("--large", type=int, default=10, help="of them with 1,000 to 10,000 partitions")
+    parser.add_argument("--first-seed", type=int, default=FIRST_SEED, help="another one: other clusters")
     parser.add_argument("--results", type=Path, default=FOLDER)
     parser.add_argument("--quiet", action="store_true", help="no line per case")
     options = parser.parse_args(arguments)
     rows, refused, began = [], {}, time.process_time()
-    for recipe in recipes(options.cases, options.large):
+    for recipe in recipes(options.cases, options.large, options.first_seed):
         case = build_case(recipe)
         found = run_case(case)
         if isinstance(found, str):
@@ -266,6 +267,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parameters = {
         "cases": options.cases,
         "large": options.large,
+        "firstSeed": options.first_seed,
         "producers": 8,
         "tableSeconds": TABLE_SECONDS,
     }
