@@ -12,6 +12,9 @@ from evenkeel.planning.space import Floats, Space
 BATCH_SECONDS = 60.0
 """A batch is expected to last no longer, unless one replica alone does."""
 
+WORTH = 0.97
+"""The largest replicas first instead of those that help most, where that takes at most this part of the time."""
+
 Lane = tuple[str, int]
 """What copies share: sending, receiving, or copying between directories of one broker."""
 
@@ -24,7 +27,8 @@ def plan_batches(
     A batch lasts as long as its busiest broker: what it sends or receives over the throttle, which holds in each
     direction (KIP-73) and for copies between directories. A replica that alone takes more than a minute begins a
     batch of its own; beside it only what other brokers copy in the same time. One after the other, replicas of
-    50 GB would take a cluster of 50 brokers 25 times as long. Otherwise the order of the moves is kept.
+    50 GB would take a cluster of 50 brokers 25 times as long. The order of the moves is kept, unless
+    the largest first is faster.
 
     Args:
         moves: no partition twice.
@@ -32,14 +36,10 @@ def plan_batches(
         space: volumes, for the peaks.
         start: bytes on each before the first batch.
     """
-    drafts: list[_Draft] = []
-    for move in moves:
-        lanes, seconds = _lanes(move), move.bytes / throttle_bytes_per_second
-        draft = next((one for one in drafts if one.takes(lanes, seconds)), None)
-        if draft is None:
-            draft = _Draft(max(BATCH_SECONDS, seconds))
-            drafts.append(draft)
-        draft.add(move, lanes, seconds)
+    drafts = _pack(moves, throttle_bytes_per_second)
+    by_size = _pack(sorted(moves, key=lambda move: -move.bytes), throttle_bytes_per_second)
+    if _seconds(by_size) < WORTH * _seconds(drafts):
+        drafts = by_size
     course, result = Course(space, start), []
     for number, draft in enumerate(drafts):
         result.append(
@@ -52,6 +52,23 @@ def plan_batches(
             )
         )
     return tuple(result)
+
+
+def _pack(moves: Sequence[Move], throttle: int) -> list[_Draft]:
+    """First fit."""
+    drafts: list[_Draft] = []
+    for move in moves:
+        lanes, seconds = _lanes(move), move.bytes / throttle
+        draft = next((one for one in drafts if one.takes(lanes, seconds)), None)
+        if draft is None:
+            draft = _Draft(max(BATCH_SECONDS, seconds))
+            drafts.append(draft)
+        draft.add(move, lanes, seconds)
+    return drafts
+
+
+def _seconds(drafts: Sequence[_Draft]) -> float:
+    return sum(draft.seconds for draft in drafts)
 
 
 @dataclass(slots=True)

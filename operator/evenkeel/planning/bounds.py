@@ -97,6 +97,8 @@ def least_bytes(
     replicas: Sequence[Replica],
     drain: Collection[int] = (),
     coming: float = 0.0,
+    *,
+    level: bool = True,
 ) -> float:
     """Bytes below which no plan reaches the same end.
 
@@ -111,6 +113,7 @@ def least_bytes(
         replicas: those that may move.
         drain: brokers to be emptied.
         coming: bytes of replicas that are added.
+        level: whether the rest is to be levelled too.
     """
     stays = ~emptied_volumes(space, drain)
     by_partition: dict[tuple[str, int], Replica] = {}
@@ -123,7 +126,7 @@ def least_bytes(
     out = float((goal.surplus(used) * np.where(stays, ratios, 0.0)).sum())
     lack = float(goal.deficit(used)[stays].sum()) - emptied_lasting - coming
     rest = max(out, max(0.0, lack) * float(ratios.min(initial=1.0)))
-    return emptied_copied + coming + rest
+    return emptied_copied + coming + (rest if level else 0.0)
 
 
 def _least_ratios(replicas: Sequence[Replica], volumes: int) -> Floats:

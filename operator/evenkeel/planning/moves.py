@@ -140,7 +140,9 @@ class _Planner:
         additions = wanted_additions(self._snapshot, request.replication, refusals)
         coming = sum(size_of(one) + outlook.grow(one) for one in additions)
         goal = self._goal(levels.used, coming + self._lost_bytes())
-        bound = least_bytes(goal, levels.used, self._space, self._replicas, request.drain, coming)
+        bound = least_bytes(
+            goal, levels.used, self._space, self._replicas, request.drain, coming, level=level
+        )
         placer = Placer(self._seats, levels, goal, self._limit * levels.capacity)
         changes += placer.empty(movable, request.drain)
         for partition in additions:
