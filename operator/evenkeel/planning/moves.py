@@ -30,6 +30,7 @@ from evenkeel.planning.moves_outlook import Outlook, build_outlook
 from evenkeel.planning.moves_plan import (
     MOST_MOVES,
     Batch,
+    Choice,
     Cure,
     Move,
     MoveKind,
@@ -89,7 +90,8 @@ class _Planner:
         self._request = request
         self._space = space
         self._limit = policy.max_fill_percent / 100
-        self._outlook: Outlook = build_outlook(snapshot, space, policy, request.routed, request.routes)
+        self._choice = choose_cure(snapshot, space, policy, request) if request.routed else None
+        self._outlook: Outlook = build_outlook(snapshot, space, policy, request, _until(self._choice))
         self._seats: Seats = find_seats(snapshot, space, request.drain)
         self._replicas: list[Replica] = gather_movable(
             snapshot, space, policy, request.drain, self._outlook.grow if self._outlook.growth else None
@@ -100,9 +102,7 @@ class _Planner:
         trigger = find_trigger(
             self._snapshot, self._space, goal, self._outlook.used, self._policy, self._request
         )
-        choice = None
-        if self._request.routed:
-            choice = choose_cure(self._snapshot, self._space, self._policy, self._request, goal)
+        choice = self._choice
         plain = MovesPlan(
             trigger.reason,
             trigger.message,
@@ -217,6 +217,12 @@ class _Planner:
     def _fills(self, used: Floats) -> dict[str, float]:
         fills = used / self._space.capacity
         return {volume.name: float(fills[i]) for i, volume in enumerate(self._space.volumes)}
+
+
+def _until(choice: Choice | None) -> float | None:
+    """A disk that will be too full first has to be relieved by then, not by the end of the horizon."""
+    limited = choice is not None and choice.reason is Reason.LIMIT_COMES_FIRST
+    return None if choice is None or not limited else choice.limit_seconds
 
 
 def _refuse(result: MovesPlan, policy: Policy) -> MovesPlan:

@@ -18,6 +18,8 @@ from evenkeel.planning.space import Floats, Ints
 
 MOST_VARIABLES = 160
 """Pairs of replica and seat up to which a cluster counts as small."""
+MOST_PARTITIONS = 16
+"""More of about one size make a program that branches for seconds and wins a thousandth."""
 NODES = 3000
 """Branches after which the solver gives up: a count, not a time, so that equal input gives equal plans."""
 PERCENT = 100.0
@@ -71,7 +73,10 @@ def solve_small(board: Board, reached: float) -> list[tuple[int, int]] | None:
 
 def _pairs(board: Board) -> list[tuple[int, int]] | None:
     found: list[tuple[int, int]] = []
-    for index in board.movable.remaining():
+    remaining = board.movable.remaining()
+    if len({board.replica(index).key for index in remaining}) > MOST_PARTITIONS:
+        return None
+    for index in remaining:
         if board.replica(index).lasting <= 0:
             continue
         found += [(index, int(seat)) for seat in board.open_seats(index)]

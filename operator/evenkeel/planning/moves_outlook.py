@@ -7,9 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evenkeel.domain.exchange import Policy, TopicRouting
+from evenkeel.domain.exchange import Policy
 from evenkeel.domain.snapshot import ClusterSnapshot, Partition
 from evenkeel.planning.inflow import gather_inflow, limit_inflow, unsteered_shares
+from evenkeel.planning.moves_plan import MovesRequest
+from evenkeel.planning.retention import look_ahead_seconds, topic_retention
+from evenkeel.planning.route_or_move import seconds_ahead
 from evenkeel.planning.routing import RoutesPlan
 from evenkeel.planning.space import Floats, Space, copied_bytes
 
@@ -36,12 +39,14 @@ def build_outlook(
     snapshot: ClusterSnapshot,
     space: Space,
     policy: Policy,
-    routed: Mapping[str, TopicRouting],
-    routes: RoutesPlan | None,
+    request: MovesRequest,
+    until_seconds: float | None = None,
 ) -> Outlook:
-    """Levels from which moves start."""
+    """Levels from which moves start: `until_seconds` from now, and no later than weights look ahead."""
     now, highest = _with_running_moves(snapshot, space)
-    growth = _growth(snapshot, space, policy, routed, routes) if routed and routes is not None else {}
+    growth: Mapping[Key, float] = {}
+    if request.routed and request.routes is not None:
+        growth = _growth(snapshot, space, policy, request, request.routes, until_seconds)
     used = now.copy()
     for partition in snapshot.partitions:
         change = growth.get((partition.topic, partition.partition))
@@ -79,22 +84,35 @@ def _growth(
     snapshot: ClusterSnapshot,
     space: Space,
     policy: Policy,
-    routed: Mapping[str, TopicRouting],
+    request: MovesRequest,
     routes: RoutesPlan,
+    until: float | None,
 ) -> dict[Key, float]:
     """Steered bytes by the weights in force, the rest as it was seen, less what retention deletes."""
-    inflow = limit_inflow(gather_inflow(snapshot, routed), snapshot, space, policy.max_fill_percent / 100)
+    expected = gather_inflow(snapshot, request.routed)
+    inflow = limit_inflow(expected, snapshot, space, policy.max_fill_percent / 100)
+    topics = {topic.name: topic for topic in snapshot.topics}
+    parts = {
+        incoming.topic: _part(until, seconds_ahead(incoming, topics.get(incoming.topic), request))
+        for incoming in snapshot.incoming
+    }
     growth: dict[Key, float] = {}
     for topic, partitions in snapshot.group_partitions(inflow).items():
-        expected, found = inflow[topic], routes.topics.get(topic)
+        found = routes.topics.get(topic)
         weights = found.weights if found is not None and found.active else ()
-        loose = 0.0 if weights else expected.steerable
-        shares = unsteered_shares(partitions)
-        for partition, share in zip(partitions, shares, strict=True):
-            steered = weights[partition.partition] * expected.steerable if weights else 0.0
-            growth[topic, partition.partition] = steered + share * (expected.unsteered + loose)
+        steered = inflow[topic].steerable * parts[topic]
+        loose = inflow[topic].unsteered * parts[topic] + (0.0 if weights else steered)
+        for partition, share in zip(partitions, unsteered_shares(partitions), strict=True):
+            led = weights[partition.partition] * steered if weights else 0.0
+            growth[topic, partition.partition] = led + share * loose
+    whole = _part(until, look_ahead_seconds(request.deadline_seconds, topic_retention(None), None))
     for partition in snapshot.partitions:
         if partition.expiring_bytes:
             key = partition.topic, partition.partition
-            growth[key] = growth.get(key, 0.0) - partition.expiring_bytes
+            part = parts.get(partition.topic, whole)
+            growth[key] = growth.get(key, 0.0) - part * partition.expiring_bytes
     return growth
+
+
+def _part(until: float | None, ahead: float) -> float:
+    return 1.0 if until is None else min(1.0, until / ahead)

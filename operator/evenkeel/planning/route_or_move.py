@@ -8,6 +8,7 @@ before a volume reaches `max_fill_percent`.
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy as np
 from evenkeel.domain.exchange import Policy
 from evenkeel.domain.snapshot import ClusterSnapshot, Incoming, Partition, Topic
 from evenkeel.planning.inflow import unsteered_shares
-from evenkeel.planning.levels import Goal
+from evenkeel.planning.levels import Flags
 from evenkeel.planning.moves_plan import Choice, Cure, MovesRequest
 from evenkeel.planning.retention import look_ahead_seconds, topic_retention
 from evenkeel.planning.space import Floats, Space
@@ -25,6 +26,12 @@ FARTHEST_SECONDS = 365 * 86_400
 """Beyond a year nothing is said."""
 SLOWEST = 1e-3
 """Of the deviation, taken away in the time that is looked ahead: with less routing is taken to heal nothing."""
+
+
+BEGINNING = 0.1
+"""Of the time looked ahead: over it the deviation still falls as it begins."""
+SLOWER = 1.25
+"""Simulated keepers need this much longer on average (0.6 to 1.7 of it): weights keep a slack, caps bind longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +45,14 @@ class _Rates:
     ahead: float
     """Seconds for which the weights were made."""
     ends: float
-    """Seconds until planned bytes are written; infinite for inflow known by its rate."""
+    """Seconds until the first planned bytes are written; infinite where none are steered."""
+    lasting: Floats
+    """The part of `net` that goes on when all planned bytes are written."""
+    over: float
+    """Seconds until they are."""
 
 
-def choose_cure(
-    snapshot: ClusterSnapshot, space: Space, policy: Policy, request: MovesRequest, goal: Goal
-) -> Choice:
+def choose_cure(snapshot: ClusterSnapshot, space: Space, policy: Policy, request: MovesRequest) -> Choice:
     """Route, move or nothing, with both times.
 
     Args:
@@ -51,12 +60,12 @@ def choose_cure(
         space: its volumes.
         policy: band and limit.
         request: `routed`, `routes` and `deadline_seconds`.
-        goal: which volumes count.
     """
-    deviation = _deviation(space.used, goal, space)
+    some = written_volumes(snapshot, space, request.drain)
+    deviation = plain_deviation(space.used, space.capacity, some)
     rates = _rates(snapshot, space, request)
     limit = _limit_seconds(space, rates, policy.max_fill_percent / 100)
-    routing = _routing_seconds(space, rates, goal, policy.leave_percent / 100)
+    routing = _routing_seconds(space, rates, some, policy.leave_percent / 100)
     reason, cure = _judge(deviation, policy, request, routing, limit, rates)
     return Choice(
         cure=cure,
@@ -120,20 +129,27 @@ def _told(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
-def _deviation(used: Floats, goal: Goal, space: Space) -> float:
-    """Of fills as they are, over the volumes that count: from their own mean, which inflow raises."""
-    some = goal.in_play if bool(goal.in_play.any()) else np.ones(len(used), dtype=bool)
-    capacity = space.capacity[some]
-    mean = float(used[some].sum() / capacity.sum())
-    return float(np.max(np.abs(used[some] / capacity / mean - 1))) if mean > 0 else 0.0
+def written_volumes(snapshot: ClusterSnapshot, space: Space, drain: Collection[int]) -> Flags:
+    """Volumes of brokers that are up and stay: those that new bytes come to."""
+    stays = {broker.id for broker in snapshot.brokers if broker.online and not broker.fenced} - set(drain)
+    return np.array([bool(stays & set(volume.brokers)) for volume in space.volumes], dtype=bool)
+
+
+def plain_deviation(used: Floats, capacity: Floats, some: Flags) -> float:
+    """Largest |fill / mean fill - 1| over some volumes, whatever moves can change of them; 0 where all are empty."""
+    if not bool(some.any()) or float(used[some].sum()) <= 0:
+        return 0.0
+    mean = float(used[some].sum() / capacity[some].sum())
+    return float(np.max(np.abs(used[some] / capacity[some] / mean - 1)))
 
 
 def _rates(snapshot: ClusterSnapshot, space: Space, request: MovesRequest) -> _Rates:
     topics = {topic.name: topic for topic in snapshot.topics}
     groups = snapshot.group_partitions({incoming.topic for incoming in snapshot.incoming})
     net, steered, ahead, ends = np.zeros(len(space.volumes)), 0.0, 0.0, math.inf
+    planned, over = np.zeros(len(space.volumes)), 0.0
     for incoming in snapshot.incoming:
-        horizon = _look_ahead(incoming, topics.get(incoming.topic), request)
+        horizon = seconds_ahead(incoming, topics.get(incoming.topic), request)
         rate = _rate(incoming, horizon)
         partitions = groups[incoming.topic]
         if rate <= 0 or not partitions:
@@ -143,7 +159,10 @@ def _rates(snapshot: ClusterSnapshot, space: Space, request: MovesRequest) -> _R
             partitions, _spread(incoming, partitions, request, rate, led), strict=True
         ):
             _add(net, space, partition, here)
+            if incoming.planned_bytes is not None:
+                _add(planned, space, partition, here)
         steered += led
+        over = max(over, (incoming.planned_bytes or 0) / rate)
         ahead = max(ahead, horizon) if led > 0 else ahead
         if led > 0 and incoming.planned_bytes is not None:
             ends = min(ends, incoming.planned_bytes / rate)
@@ -153,10 +172,11 @@ def _rates(snapshot: ClusterSnapshot, space: Space, request: MovesRequest) -> _R
                 request.deadline_seconds, topic_retention(topics.get(partition.topic)), None
             )
             _add(net, space, partition, -partition.expiring_bytes / horizon)
-    return _Rates(net, steered, max(ahead, 1.0), ends)
+    return _Rates(net, steered, max(ahead, 1.0), ends, net - planned, over)
 
 
-def _look_ahead(incoming: Incoming, topic: Topic | None, request: MovesRequest) -> float:
+def seconds_ahead(incoming: Incoming, topic: Topic | None, request: MovesRequest) -> float:
+    """For how long a topic's weights are made."""
     routing = request.routed.get(incoming.topic)
     seconds = float(routing.horizon_seconds if routing else request.deadline_seconds)
     if incoming.planned_bytes is not None and incoming.bytes_per_second:
@@ -199,34 +219,44 @@ def _limit_seconds(space: Space, rates: _Rates, limit: float) -> float | None:
     room = limit * space.capacity - space.used
     if bool((room <= 0).any()):
         return 0.0
-    growing = rates.net > 0
-    if not bool(growing.any()):
-        return None
-    first = float(np.min(room[growing] / rates.net[growing]))
+    within = _first(room, rates.net)
+    if within <= rates.over:
+        return within
+    left = room - rates.net * rates.over
+    first = rates.over + _first(left, rates.lasting)
     return first if first <= FARTHEST_SECONDS else None
 
 
-def _routing_seconds(space: Space, rates: _Rates, goal: Goal, leave: float) -> float | None:
+def _first(room: Floats, rate: Floats) -> float:
+    """Seconds until the first room is used up; infinite where none is."""
+    growing = rate > 0
+    return float(np.min(room[growing] / rate[growing])) if bool(growing.any()) else math.inf
+
+
+def _routing_seconds(space: Space, rates: _Rates, some: Flags, leave: float) -> float | None:
     """When the deviation is within `leave`; None: never within a year.
 
-    Weights are made anew in each cycle, to level the disks in the time that is looked ahead from then on. So of
-    what the weights of now take away within that time (d0 - d1), each moment takes its part: while caps bind the
-    deviation falls evenly, and once they do not, each time looked ahead divides it by e. A running ingest ends:
-    its weights aim at its end, and what they do is done by then.
+    Weights are made anew in each cycle, to level the disks in the time that is looked ahead from then on. While
+    caps bind the deviation falls by a straight line, as steep as it begins; once it could be gone within the time
+    looked ahead, each such time divides it by e. A running ingest ends: its weights aim at its end, and what they
+    do is done by then.
     """
-    now = _deviation(space.used, goal, space)
+    now = plain_deviation(space.used, space.capacity, some)
     if now <= leave:
         return 0.0
     if rates.steered <= 0:
         return None
     seconds = min(rates.ahead, rates.ends)
-    then = _deviation(np.maximum(space.used + rates.net * seconds, 0.0), goal, space)
-    if now - then <= SLOWEST * now:
+
+    def after(time: float) -> float:
+        return plain_deviation(np.maximum(space.used + rates.net * time, 0.0), space.capacity, some)
+
+    if now - after(seconds) <= SLOWEST * now:
         return None
     if math.isfinite(rates.ends):
-        needed = seconds * (now - leave) / (now - then)
-        return needed if then <= leave else None
-    # Where caps bind it is a straight line, as steep as it begins.
-    slow = then > leave
-    needed = seconds * ((now - leave) / (now - then) if slow else math.log(now / leave))
+        then = after(seconds)
+        return seconds * (now - leave) / (now - then) if then <= leave else None
+    fall = max((now - after(BEGINNING * seconds)) / BEGINNING, now - after(seconds))
+    bend = min(now, max(leave, fall))
+    needed = SLOWER * seconds * ((now - bend) / fall + math.log(bend / leave))
     return needed if needed <= FARTHEST_SECONDS else None

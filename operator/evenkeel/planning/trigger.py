@@ -17,6 +17,7 @@ from evenkeel.domain.snapshot import ClusterSnapshot
 from evenkeel.planning.levels import Goal
 from evenkeel.planning.moves_plan import MovesRequest
 from evenkeel.planning.retention import topic_retention
+from evenkeel.planning.route_or_move import plain_deviation, written_volumes
 from evenkeel.planning.space import Floats, Space
 from evenkeel.reasons import Reason
 
@@ -67,6 +68,11 @@ def find_trigger(
     full = (used > policy.max_fill_percent / 100 * goal.capacity) & (used > goal.high)
     if far or bool(full.any()):
         return Trigger(due=True, reason=Reason.MOVES_PLANNED, message="", deviation=deviation)
+    some = written_volumes(snapshot, space, request.drain)
+    plain = plain_deviation(used, goal.capacity, some)
+    if plain > threshold / 100 >= deviation:
+        what = f"a volume deviates by {plain:.1%}, by bytes that are no replicas or may not move"
+        return Trigger(due=False, reason=Reason.NO_FEASIBLE_MOVE, message=what, deviation=plain)
     what = f"the fullest or emptiest volume deviates by {deviation:.1%}; moves begin above {threshold} %"
     if deviation > threshold / 100:
         what += ", and more than segments that come and go account for"
