@@ -14,6 +14,7 @@ from evenkeel.keeper.moving.pace import Harm, first_rate, next_rate, write_rate
 from evenkeel.keeper.moving.plan import ApprovedPlan
 from evenkeel.keeper.moving.run import Ended, Flight, Run, RunState
 from evenkeel.keeper.moving.settings import Control, MoveSettings
+from evenkeel.keeper.moving.status import copied_bytes
 from evenkeel.keeper.moving.steps import Reassign, Step
 from evenkeel.keeper.moving.throttling import Throttling, find_wanted, plan_throttles
 from evenkeel.keeper.moving.watch import Timers, Watch
@@ -88,6 +89,7 @@ class _Turn:
             return Decision(None, (), self._watch, verdict)
         self._run = self._hear(self._found)
         self._note_foreign()
+        self._note_calm()
         moved = advance(self._run, self._watch, self._timers, self._seen, self._settings)
         self._settle(moved)
         if not self._run.flights and self._run.state is RunState.RUNNING:
@@ -118,6 +120,12 @@ class _Turn:
         at = self._watch.foreign_at if foreign is None else self._seen.at
         self._watch = replace(self._watch, foreign_at=at)
         self._foreign = foreign
+
+    def _note_calm(self) -> None:
+        """How long producers wait while nothing moves: before the first batch, later ones still feel the last."""
+        if not self._run.flights and not self._run.ended:
+            calm = self._seen.produce_p99_ms or self._watch.calm_p99_ms
+            self._watch = replace(self._watch, calm_p99_ms=calm)
 
     def _settle(self, moved: Advance) -> None:
         self._run = replace(self._run, flights=moved.flights, ended=(*self._run.ended, *moved.ended))
@@ -222,19 +230,23 @@ class _Turn:
     def _pace(self) -> None:
         """Adapt the throttle of a batch that runs."""
         if not self._run.flights:
-            self._watch = replace(
-                self._watch, calm_p99_ms=self._seen.produce_p99_ms or self._watch.calm_p99_ms
-            )
             return
         moves = [flight.move for flight in self._run.flights]
         lagging = find_lagging(_brokers(moves), self._seen) is not None
         harm = Harm(lagging, self._seen.produce_p99_ms, self._watch.calm_p99_ms)
         before, at = self._run.bytes_per_second, self._watch.paced_at
         seconds = 0.0 if at is None else self._seen.at - at
-        rate = next_rate(before, moves, self._settings, harm, seconds)
+        copied = self._count_copied(moves)
+        grown = copied - self._watch.paced_bytes
+        rate = next_rate(before, moves, self._settings, harm, seconds, grown)
         if rate != before or at is None:
-            self._watch = replace(self._watch, paced_at=self._seen.at)
+            self._watch = replace(self._watch, paced_at=self._seen.at, paced_bytes=copied)
         self._run = replace(self._run, bytes_per_second=rate)
+
+    def _count_copied(self, moves: list[Move]) -> int:
+        """Bytes copied in this run so far."""
+        under_way = sum(copied_bytes(move, self._seen) or 0 for move in moves)
+        return under_way + sum(one.bytes for one in self._run.ended)
 
     def _throttle(self) -> Throttling:
         run, seen = self._run, self._seen
@@ -321,7 +333,8 @@ class _Turn:
         if self._verdicts:
             return min(self._verdicts, key=lambda one: _GRAVITY.get(one.reason, len(_GRAVITY)))
         if run.state is not RunState.RUNNING:
-            rest = "" if run.clean else "; throttles remain until their brokers are back"
+            away = sorted({rate.broker for rate in run.rates if rate.broker not in self._seen.rates})
+            rest = f"; throttles of brokers {away} remain until they are back" if away else ""
             return Verdict(run.reason, run.message + rest)
         if run.cancelling is not None:
             return Verdict(run.cancelling, f"cancelling {len(run.flights)} moves")

@@ -16,6 +16,8 @@ from evenkeel.planning.moves_plan import Move
 
 HALVE_SECONDS = 15.0
 """Kafka's quota is a mean over about 10 s: the effect of a change is not seen sooner."""
+USED = 0.5
+"""A throttle of which copies use this share or more is what holds them up."""
 HARM = 2.0
 """Producers may wait so many times as long as before the moves (design section 6)."""
 
@@ -61,7 +63,12 @@ def first_rate(moves: Iterable[Move], settings: MoveSettings, before: int) -> in
 
 
 def next_rate(
-    now: int, moves: Iterable[Move], settings: MoveSettings, harm: Harm, unchanged_seconds: float
+    now: int,
+    moves: Iterable[Move],
+    settings: MoveSettings,
+    harm: Harm,
+    unchanged_seconds: float,
+    copied_bytes: int,
 ) -> int:
     """For a batch that runs.
 
@@ -71,6 +78,7 @@ def next_rate(
         settings: fixed or Auto.
         harm: what was seen.
         unchanged_seconds: for how long `now` has been in force.
+        copied_bytes: what has been copied in that time: a throttle that does not hold copies up is not raised.
     """
     if settings.bytes_per_second is not None:
         return settings.bytes_per_second
@@ -79,6 +87,7 @@ def next_rate(
         if unchanged_seconds < HALVE_SECONDS:
             return now
         return max(LEAST_BYTES_PER_SECOND, min(needed, now), now // 2)
-    if unchanged_seconds >= settings.pace_seconds:
+    held_up = copied_bytes >= USED * now * unchanged_seconds
+    if unchanged_seconds >= settings.pace_seconds and held_up:
         return max(min(MOST_BYTES_PER_SECOND, 2 * now), needed)
     return max(now, needed)

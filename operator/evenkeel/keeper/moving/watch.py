@@ -29,6 +29,8 @@ class Watch:
     """When a throttle of ours was last found changed or removed."""
     paced_at: float | None = None
     """When the throttle was set as it is."""
+    paced_bytes: int = 0
+    """What had been copied by then."""
     calm_p99_ms: float | None = None
     """How long producers waited before the moves."""
 

@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from evenkeel.errors import FencedError, InputError
+from evenkeel.keeper.moving.plan import approve_batches
+from evenkeel.keeper.moving.settings import Control
+from evenkeel.keeper.moving.steps import AddEntries, SetRate, Step
+from evenkeel.reasons import Reason
+from tests.support.moving_world import (
+    T0,
+    CrashError,
+    World,
+    assert_clean,
+    build_world,
+    one_move,
+    two_batches,
+    until_copying,
+)
+
+
+def crash_at(world: World, number: int) -> Callable[[], bool]:
+    """Die at the n-th point: each commit and each call has one before and one after it."""
+    left = number
+
+    def pass_point(*_: object) -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            raise CrashError
+
+    check = world.kafka.before_call
+
+    def before(step: Step) -> None:
+        check(step)
+        pass_point()
+
+    world.kafka.before_call, world.kafka.after_call = before, pass_point
+    world.journal.on_write = pass_point
+    return lambda: left <= 0
+
+
+def test_a_keeper_that_dies_at_any_point_is_gone_on_from() -> None:
+    number, crashed = 0, True
+    while crashed:
+        number += 1
+        world = two_batches()
+        dead = crash_at(world, number)
+        assert world.run().reason is Reason.MOVED, number
+        assert not world.kafka.unthrottled, number
+        assert_clean(world.kafka)
+        crashed = dead()
+    assert number > 20
+
+
+def test_a_keeper_that_dies_while_it_cancels_is_gone_on_from() -> None:
+    number, crashed = 0, True
+    while crashed:
+        number += 1
+        kafka, move = one_move(min_isr=2)
+        world = build_world([move], kafka=kafka)
+        until_copying(world)
+        dead = crash_at(world, number)
+        world.want(control=Control.CANCEL)
+        assert world.run().reason is Reason.MOVES_CANCELLED, number
+        assert kafka.partition(T0).replicas == [1, 2], number
+        assert_clean(kafka)
+        crashed = dead()
+
+
+def test_a_fenced_keeper_calls_nothing() -> None:
+    world = two_batches()
+    until_copying(world)
+    old = world.executor
+    world.restart()
+    calls = len(world.kafka.calls)
+    world.kafka.tick(60)
+    with pytest.raises(FencedError):
+        old.turn(world.plan, world.settings)
+    assert len(world.kafka.calls) == calls
+
+
+def test_a_keeper_that_stood_still_does_not_call() -> None:
+    world = two_batches()
+    world.kafka.after_call = lambda _: world.kafka.tick(30)
+    world.turn()
+    assert len([step for step in world.kafka.calls if isinstance(step, SetRate)]) == 2
+    assert not any(isinstance(step, AddEntries) for step in world.kafka.calls)
+    assert "between commit and call" in world.errors[-1].message
+
+
+def test_a_plan_that_has_ended_does_not_run_again() -> None:
+    kafka, move = one_move()
+    world = build_world([move], kafka=kafka)
+    world.run()
+    kafka.begin(T0, [1])
+    kafka.tick(30)
+    calls = len(kafka.calls)
+    world.restart()
+    assert world.run().over
+    assert len(kafka.calls) == calls
+
+
+def test_a_plan_for_another_cluster_does_not_run() -> None:
+    kafka, move = one_move()
+    world = build_world([move], kafka=kafka)
+    world.plan = approve_batches("plan", [[move]], cluster_id="other")
+    with pytest.raises(InputError, match="for cluster other, this is sim"):
+        world.executor.turn(world.plan, world.settings)
+    assert not kafka.calls

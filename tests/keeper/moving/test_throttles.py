@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+from evenkeel.kafka.wire import FOLLOWER_RATE, LEADER_RATE
+from evenkeel.keeper.moving.run import RunState
+from evenkeel.keeper.moving.settings import MoveSettings
+from evenkeel.keeper.moving.steps import AddEntries, DropRate, Reassign, SetRate
+from evenkeel.reasons import Reason
+from tests.support.moving_kafka import GB, MB
+from tests.support.moving_world import (
+    T0,
+    T1,
+    assert_clean,
+    build_kafka,
+    build_move,
+    build_world,
+    one_move,
+    two_batches,
+    until_copying,
+)
+
+
+def test_a_move_runs_behind_its_throttles_and_leaves_none() -> None:
+    kafka, move = one_move()
+    world = build_world([move], kafka=kafka)
+    found = world.run()
+    assert (found.reason, found.percent, found.state) == (Reason.MOVED, 100, RunState.FINISHED)
+    assert kafka.partition(T0).replicas == [3]
+    kinds = [type(step) for step in kafka.calls]
+    begun = kinds.index(Reassign)
+    assert set(kinds[:begun]) == {SetRate, AddEntries}
+    assert kafka.calls[begun] == Reassign(T0, (3,))
+    assert not kafka.unthrottled
+    assert_clean(kafka)
+
+
+def test_only_what_moves_is_throttled() -> None:
+    kafka, move = one_move(min_isr=2)
+    world = build_world([move], kafka=kafka)
+    until_copying(world)
+    assert kafka.topics["t"].lists == {"follower": ["0:3"], "leader": ["0:1", "0:2"]}
+    assert {broker: sorted(own.rates) for broker, own in kafka.brokers.items()} == {
+        1: [LEADER_RATE],
+        2: [],
+        3: [FOLLOWER_RATE],
+    }
+
+
+def test_throttles_follow_a_leader_that_changes() -> None:
+    kafka, move = one_move(min_isr=2)
+    kafka.topics["t"].min_isr = 1
+    world = build_world([move], kafka=kafka)
+    until_copying(world)
+    kafka.kill(1)
+    world.turn()
+    assert kafka.brokers[2].rates == {LEADER_RATE: 10 * MB}
+
+
+def test_foreign_throttles_and_entries_stay() -> None:
+    kafka, move = one_move()
+    kafka.brokers[2].rates[LEADER_RATE] = 5
+    kafka.topics["t"].lists = {"leader": ["7:2"]}
+    world = build_world([move], kafka=kafka)
+    assert world.run().reason is Reason.MOVED
+    assert kafka.brokers[2].rates == {LEADER_RATE: 5}
+    assert kafka.topics["t"].lists == {"leader": ["7:2"]}
+
+
+def test_no_batch_begins_under_a_foreign_throttle() -> None:
+    kafka, move = one_move()
+    kafka.brokers[3].rates[FOLLOWER_RATE] = 5
+    world = build_world([move], kafka=kafka)
+    world.run(lambda found: found.reason is Reason.THROTTLE_OVERRIDDEN)
+    assert not kafka.calls
+    kafka.brokers[3].rates.clear()
+    assert world.run().reason is Reason.MOVED
+
+
+def test_a_foreign_throttle_of_the_same_value_is_used_and_stays() -> None:
+    kafka, move = one_move()
+    kafka.brokers[3].rates[FOLLOWER_RATE] = 20 * MB
+    world = build_world([move], kafka=kafka, settings=MoveSettings(bytes_per_second=20 * MB))
+    assert world.run().reason is Reason.MOVED
+    assert kafka.brokers[3].rates == {FOLLOWER_RATE: 20 * MB}
+    assert DropRate(3, FOLLOWER_RATE) not in kafka.calls
+
+
+def test_an_overridden_throttle_is_told_and_left_alone() -> None:
+    world = two_batches()
+    until_copying(world)
+    world.kafka.brokers[3].rates[FOLLOWER_RATE] = 33 * MB
+    world.run(lambda found: found.reason is Reason.THROTTLE_OVERRIDDEN)
+    for _ in range(120):
+        world.turn()
+    assert world.kafka.partition(T0).replicas == [3]
+    assert not world.kafka.partition(T1).adding, "no new batch"
+    assert world.kafka.brokers[3].rates == {FOLLOWER_RATE: 33 * MB}
+    assert not world.kafka.brokers[1].rates, "ours is gone"
+    world.kafka.brokers[3].rates.clear()
+    assert world.run().reason is Reason.MOVED
+
+
+def test_a_throttle_that_somebody_removed_is_set_again_and_told() -> None:
+    world = two_batches()
+    until_copying(world)
+    world.kafka.brokers[3].rates.clear()
+    world.turn()
+    assert world.kafka.brokers[3].rates == {FOLLOWER_RATE: 10 * MB}
+    assert world.seen[-1].reason is Reason.THROTTLE_OVERRIDDEN
+    assert world.run().reason is Reason.MOVED
+
+
+def test_the_throttle_of_a_dead_broker_goes_when_it_is_back() -> None:
+    kafka, move = one_move()
+    world = build_world([move], kafka=kafka)
+    until_copying(world)
+    kafka.kill(3)
+    found = world.run(lambda found: found.state is not RunState.RUNNING)
+    world.turn()
+    assert not found.over
+    assert [rate.broker for rate in world.journaled.rates] == [3]
+    kafka.revive(3)
+    assert world.run().over
+    assert_clean(kafka)
+
+
+def test_a_fixed_throttle_below_the_write_rate_is_refused() -> None:
+    kafka, move = one_move()
+    settings = MoveSettings(bytes_per_second=MB, write_rates={T0: 1.0 * MB})
+    world = build_world([move], kafka=kafka, settings=settings)
+    world.run(lambda found: found.reason is Reason.THROTTLE_TOO_LOW)
+    assert not kafka.calls
+
+
+def test_the_throttle_doubles_while_nobody_suffers_and_halves_when_somebody_does() -> None:
+    kafka = build_kafka(gigabytes=100)
+    kafka.add_topic("t", [[1]], [30 * GB])
+    kafka.p99_ms = 10.0
+    world = build_world([build_move(kafka, T0, [3])], kafka=kafka)
+    world.run(lambda found: found.bytes_per_second == 40 * MB, seconds=200)
+    assert kafka.brokers[3].rates == {FOLLOWER_RATE: 40 * MB}
+    kafka.p99_ms = 25.0
+    world.run(lambda found: found.bytes_per_second == 10 * MB, seconds=60)
+    world.turn()
+    assert kafka.brokers[1].rates == {LEADER_RATE: 10 * MB}
+
+
+def test_what_is_not_held_up_by_the_throttle_does_not_raise_it() -> None:
+    kafka, move = one_move()
+    world = build_world([move], kafka=kafka)
+    until_copying(world)
+    kafka.isolated = {3}
+    for _ in range(200):
+        world.turn()
+    assert world.seen[-1].bytes_per_second == 10 * MB

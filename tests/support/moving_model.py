@@ -1,0 +1,50 @@
+"""What a simulated Kafka for moves is made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from evenkeel.kafka.answers import TopicPartition
+
+
+@dataclass
+class SimBroker:
+    """One broker; `dirs` path -> capacity."""
+
+    dirs: dict[str, int]
+    online: bool = True
+    back_at: float = 0.0
+    """When it came back last: in sync a little later."""
+    foreign: dict[str, float] = field(default_factory=dict)
+    """path -> bytes that are no replicas."""
+    deleted: list[tuple[float, str, float]] = field(default_factory=list)
+    rates: dict[str, int] = field(default_factory=dict)
+    wishes: dict[TopicPartition, str] = field(default_factory=dict)
+    """Directories for replicas that are not there yet; in memory only."""
+    cordoned: set[str] = field(default_factory=set)
+
+
+@dataclass
+class SimPartition:
+    """One partition. `copies` broker -> (path, bytes)."""
+
+    replicas: list[int]
+    size: float
+    copies: dict[int, tuple[str, float]] = field(default_factory=dict)
+    isr: set[int] = field(default_factory=set)
+    leader: int | None = None
+    adding: list[int] = field(default_factory=list)
+    removing: list[int] = field(default_factory=list)
+    futures: dict[int, tuple[str, float]] = field(default_factory=dict)
+    written: float = 0.0
+    """Bytes per second that producers write."""
+
+
+@dataclass
+class SimTopic:
+    """One topic."""
+
+    id: str
+    min_isr: int = 1
+    partitions: list[SimPartition] = field(default_factory=list)
+    lists: dict[str, list[str]] = field(default_factory=dict)
