@@ -33,7 +33,7 @@ from benchmarks.harness.results import FOLDER, bar, build_result, save_result  #
 from evenkeel.domain.exchange import Policy  # noqa: E402
 from evenkeel.planning.moves import plan_moves  # noqa: E402
 from evenkeel.planning.moves_plan import Batch, MovesPlan, MovesRequest  # noqa: E402
-from tests.support.moves_corpus import MovesCase, build_moves_case, draw_shape, small_case  # noqa: E402
+from tests.support.moves_corpus import FIRST_SEED, MovesCase, build_moves_case, draw_shape, small_case  # noqa: E402
 from tests.support.moves_noise import steady_snapshots  # noqa: E402
 from tests.support.moves_oracle import Oracle  # noqa: E402
 from tests.support.moves_yardstick import (  # noqa: E402
@@ -65,7 +65,7 @@ class Row:
     partitions: int
     replication: int
     fine: bool
-    """The deviation is judged."""
+    """No replica is larger than the band, and racks and brokers can hold an even share."""
     deviation_before: float
     deviation_after: float
     bytes: int
@@ -81,6 +81,11 @@ class Row:
     """Time of all batches over the busiest broker's bytes over the throttle."""
     plan_seconds: float
     others: Mapping[str, Outcome] = field(default_factory=dict)
+
+    @property
+    def judged(self) -> bool:
+        """Whether the bar on deviation is for it."""
+        return self.fine and self.deviation_before > POLICY.enter_percent / 100
 
     @property
     def ratio(self) -> float:
@@ -203,9 +208,10 @@ def judge(
     rows: Sequence[Row], small: Mapping[str, float], large: Mapping[str, float], noise: Mapping[str, float]
 ) -> list[dict[str, Any]]:
     """The bars."""
-    deviation = max(row.deviation_after for row in rows if row.fine)
+    planned = sum(row.moves > 0 for row in rows)
+    deviation = max(row.deviation_after for row in rows if row.judged)
     bars = [
-        bar("cases", ">= 300", len(rows), holds=len(rows) >= 300),
+        bar("cases that need a plan", ">= 300", planned, holds=planned >= 300),
         bar("deviation after", "<= 3 %", deviation, holds=deviation <= BAND + ROUNDING),
     ]
     for replication, allowed in ALLOWED.items():
@@ -277,7 +283,7 @@ def print_result(
     rows: Sequence[Row], table: Sequence[Mapping[str, Any]], bars: Sequence[Mapping[str, Any]]
 ) -> None:
     """What was found, for people."""
-    print(f"\n{len(rows)} cases, of which {sum(row.fine for row in rows)} judged by deviation")
+    print(f"\n{len(rows)} cases, of which {sum(row.judged for row in rows)} judged by deviation")
     for name in sorted({name for row in rows for name in row.features}):
         some = [row for row in rows if name in row.features]
         ratio = float(np.median([row.ratio for row in some]))
@@ -337,7 +343,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--cases", type=int, default=320)
+    parser.add_argument("--cases", type=int, default=330)
     parser.add_argument(
         "--small", type=int, default=60, help="clusters of at most 8 partitions, solved exactly"
     )
@@ -349,12 +355,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     began, rows = time.process_time(), []
     for number in range(options.cases):
-        row = run_case(build_moves_case(draw_shape(number)))
+        row = run_case(build_moves_case(draw_shape(number, options.first_seed)))
         rows.append(row)
         if not options.quiet:
             print(
                 f"{row.name:19} deviation {row.deviation_before:.3f} -> {row.deviation_after:.4f}"
-                f"{'' if row.fine else ' (not judged)'} bytes {row.ratio:.4f} peak {row.peak:.3f} "
+                f"{'' if row.judged else ' (not judged)'} bytes {row.ratio:.4f} peak {row.peak:.3f} "
                 f"{row.moves} moves {row.batches} batches {row.plan_seconds:.3f} s",
                 flush=True,
             )
@@ -363,7 +369,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print_result(rows, table, bars)
     spent = time.process_time() - began
     print(f"{spent:.0f} s CPU")
-    parameters = {"cases": options.cases, "small": options.small, "noiseSeconds": options.noise_seconds}
+    parameters = {
+        "cases": options.cases,
+        "firstSeed": options.first_seed,
+        "small": options.small,
+        "noiseSeconds": options.noise_seconds,
+    }
     more = {"comparison": table, "small": small, "large": large, "noise": noise, "cpuSeconds": round(spent)}
     save_result(
         build_result("moves_corpus", parameters, [asdict(row) for row in rows], bars, **more), options.results

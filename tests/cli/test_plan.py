@@ -190,3 +190,30 @@ def test_bad_scores_name_the_field(
 ) -> None:
     with pytest.raises(InputError, match=message):
         plan_with(scores, tmp_path, capsys)
+
+
+def test_a_broker_is_emptied_on_demand(capsys: pytest.CaptureFixture[str]) -> None:
+    code, found = run_json(capsys, "moves", "--snapshot", EXAMPLE, "--drain", "0")
+    assert code == 0
+    assert found["reason"] == "MovesPlanned"
+    assert all(0 not in move["to"] for move in found["moves"])
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--drain", "9"], "--drain: must be one of 0, 1, 2, 3, not 9"),
+        (["--replication", "ballast"], "--replication: must be TOPIC=N, not ballast"),
+        (["--replication", "ballast=0"], "replication[ballast]: must be at least 1, not 0"),
+    ],
+)
+def test_impossible_wishes_are_bad_input(words: list[str], told: str) -> None:
+    with pytest.raises(InputError) as caught:
+        main(["moves", "--snapshot", EXAMPLE, *words])
+    assert told in str(caught.value)
+
+
+def test_more_replicas_than_brokers_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    code, found = run_json(capsys, "moves", "--snapshot", EXAMPLE, "--replication", "ballast=5")
+    assert found["refusals"][0]["reason"] == "ReplicationAboveBrokers"
+    assert code == 0

@@ -15,7 +15,7 @@ from evenkeel.domain.exchange import Policy, TopicRouting
 from evenkeel.domain.snapshot import ClusterSnapshot
 from evenkeel.errors import InputError
 from evenkeel.keeper.scores import Evaluation, Scores
-from evenkeel.planning.moves import MovesPlan, plan_moves
+from evenkeel.planning.moves import MovesPlan, MovesRequest, plan_moves
 from evenkeel.planning.routing import TopicRoutes, plan_routes
 from evenkeel.reasons import Reason
 
@@ -49,6 +49,24 @@ def _parser() -> argparse.ArgumentParser:
         default=3,
         metavar="N",
         help="a volume's fill may deviate so far from the mean fill, in percent of it (default 3)",
+    )
+    moves.add_argument(
+        "--drain",
+        type=int,
+        action="append",
+        default=[],
+        metavar="ID",
+        help="a broker to be emptied; may be repeated",
+    )
+    moves.add_argument(
+        "--drain-only", action="store_true", help="only relieve what is too full; what is too empty stays so"
+    )
+    moves.add_argument(
+        "--replication",
+        action="append",
+        default=[],
+        metavar="TOPIC=N",
+        help="another number of replicas; one per partition and plan is added or taken away; may be repeated",
     )
     for kind in (routes, moves):
         kind.add_argument("--snapshot", required=True, metavar="FILE", help="JSON; - is standard input")
@@ -133,7 +151,12 @@ def _plan_moves(options: argparse.Namespace, snapshot: ClusterSnapshot) -> int:
         what = f"--max-deviation-percent: must be between 0 and 100, not {percent}"
         raise InputError(what, reason=Reason.INVALID_SPEC)
     policy = replace(_read_policy(options.policy)[0], enter_percent=percent, leave_percent=percent)
-    plan = plan_moves(snapshot, policy)
+    request = MovesRequest(
+        drain=_known_brokers(options.drain, snapshot),
+        drain_only=options.drain_only,
+        replication=dict(_read_replication(text) for text in options.replication),
+    )
+    plan = plan_moves(snapshot, policy, request)
     if options.output == "json":
         _print_json(moves_json(plan))
     elif plan.moves:
@@ -141,6 +164,22 @@ def _plan_moves(options: argparse.Namespace, snapshot: ClusterSnapshot) -> int:
 
         print_moves(plan)
     return _finish(bool(plan.moves), plan.reason, plan.message, options.output)
+
+
+def _known_brokers(brokers: list[int], snapshot: ClusterSnapshot) -> tuple[int, ...]:
+    known = {broker.id for broker in snapshot.brokers}
+    for broker in brokers:
+        if broker not in known:
+            what = f"--drain: must be one of {', '.join(map(str, sorted(known)))}, not {broker}"
+            raise InputError(what, reason=Reason.INVALID_SPEC)
+    return tuple(sorted(set(brokers)))
+
+
+def _read_replication(text: str) -> tuple[str, int]:
+    topic, _, count = text.rpartition("=")
+    if not topic or not count.isdecimal():
+        raise InputError(f"--replication: must be TOPIC=N, not {text}", reason=Reason.INVALID_SPEC)
+    return topic, int(count)
 
 
 def routes_json(routes: TopicRoutes) -> dict[str, Any]:

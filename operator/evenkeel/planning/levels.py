@@ -150,11 +150,16 @@ def find_goal(capacity: Floats, total: float, bounds: Bounds, tolerance: float) 
     level = fills[bounds.group] * capacity
     margin = TINY * capacity
     in_play = (bounds.floor < level - margin) & (bounds.ceiling > level + margin)
+    low, high = level * (1 - tolerance), level * (1 + tolerance)
+    # A rack with a fill of its own that can still reach the band of all is to reach that.
+    whole_low, whole_high = common * capacity * (1 - tolerance), common * capacity * (1 + tolerance)
+    low = np.where((low < whole_low) & (whole_low <= level), whole_low, low)
+    high = np.where((high > whole_high) & (whole_high >= level), whole_high, high)
     return Goal(
         capacity=capacity,
         level=level,
-        low=np.minimum(level * (1 - tolerance), np.maximum(bounds.ceiling, 0.0)),
-        high=np.maximum(level * (1 + tolerance), bounds.floor + tolerance * level),
+        low=np.minimum(low, np.maximum(bounds.ceiling, 0.0)),
+        high=np.maximum(high, bounds.floor + tolerance * level),
         in_play=in_play,
     )
 

@@ -164,6 +164,8 @@ class _Planner:
 
     def _left_behind(self) -> list[Refusal]:
         """Replicas on brokers to be emptied that are not ours to move."""
+        if not self._request.drain:
+            return []
         may = {(one.key, one.broker) for one in self._replicas}
         counts = Counter(
             broker
@@ -201,10 +203,12 @@ class _Planner:
         text = "".join(codec.dumps(value) for value in (self._snapshot, self._policy, self._request, moves))
         total = sum(move.bytes for move in moves)
         told = f"{len(moves)} moves of {total} bytes bring the deviation"
+        left = len(found.changes) - self._request.most_moves
+        rest = f"; {left} more are for the next plan" if left > 0 else ""
         result = replace(
             result,
             reason=Reason.MOVES_PLANNED,
-            message=f"{told} from {plain.deviation_before:.1%} to {result.deviation_after:.1%}",
+            message=f"{told} from {plain.deviation_before:.1%} to {result.deviation_after:.1%}{rest}",
             hash=hashlib.sha256(text.encode()).hexdigest(),
             moves=moves,
             bytes=total,
