@@ -211,10 +211,12 @@ def test_running_moves_are_counted_and_not_touched() -> None:
     assert plan.fills_before["0:/data"] == pytest.approx(0.30)
 
 
-@pytest.mark.parametrize("change", [{"online": False}, {"fenced": True}])
-def test_brokers_that_are_away_receive_nothing(change: dict[str, bool]) -> None:
+@pytest.mark.parametrize(("online", "fenced"), [(False, False), (True, True)])
+def test_brokers_that_are_away_receive_nothing(*, online: bool, fenced: bool) -> None:
     snapshot = spread((40, 0, 20))
-    brokers = tuple(replace(one, **change) if one.id == 1 else one for one in snapshot.brokers)
+    brokers = tuple(
+        replace(one, online=online, fenced=fenced) if one.id == 1 else one for one in snapshot.brokers
+    )
     plan = plan_moves(replace(snapshot, brokers=brokers), POLICY)
     assert plan.moves
     assert all(move.target == (2,) for move in plan.moves)

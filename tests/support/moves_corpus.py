@@ -146,7 +146,9 @@ def _replicas(
     random: np.random.Generator, shape: MovesShape, prone: np.ndarray[tuple[int], np.dtype[np.float64]]
 ) -> list[int]:
     """By chance, brokers weighted; racks take turns."""
-    left, chosen, racks = prone.copy(), [], set()
+    left = prone.copy()
+    chosen: list[int] = []
+    racks: set[int] = set()
     for _ in range(shape.replication):
         some = left.copy()
         if shape.racks:
