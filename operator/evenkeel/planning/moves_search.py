@@ -136,7 +136,8 @@ class Search:
         most = min(need, float(wanted.max() if tight and wanted.any() else room.max(initial=0.0)))
         best: tuple[float, int, int] | None = None
         lacking = self._brokers_of(np.flatnonzero(used < goal.low))
-        for index in chain(self._around(source, most, lacking), self._around(source, most)):
+        roomy = self._brokers_of(np.flatnonzero(used < goal.high))
+        for index in chain(self._around(source, most, lacking), self._around(source, most, roomy)):
             seat = self._emptiest_seat(index, source)
             if seat is None:
                 continue
@@ -205,16 +206,16 @@ class Search:
         seats = seats[board.seats.volumes[seats] == target]
         return int(seats[0]) if len(seats) else None
 
-    def _around(self, volume: int, size: float, takers: frozenset[int] | None = None) -> Iterator[int]:
+    def _around(self, volume: int, size: float, takers: frozenset[int]) -> Iterator[int]:
         """Replicas to try: those up to `size`, the largest first, then those above it, the smallest first.
 
-        With `takers` only those that one of these brokers could take.
+        Only those that one of `takers` could take.
         """
         movable = self._board.movable
 
         def could(index: int) -> bool:
             replica = movable.replicas[index]
-            return takers is None or replica.broker in takers or not takers <= set(replica.partition.replicas)
+            return replica.broker in takers or not takers <= set(replica.partition.replicas)
 
         smaller = takewhile(lambda index: movable.replicas[index].lasting > 0, movable.at_most(volume, size))
         yield from islice(filter(could, smaller), TRIES)
@@ -230,8 +231,12 @@ class Search:
         board = self._board
         sources = [source] if source is not None else self._givers(target if target is not None else -1)
         best: tuple[float, int, int, int] | None = None
+        below = (
+            board.levels.used < board.goal.high if target is None else np.arange(len(board.limit)) == target
+        )
+        takers = self._brokers_of(np.flatnonzero(below))
         for one in sources:
-            for index in self._around(one, need):
+            for index in self._around(one, need, takers):
                 found = self._least_outside(index, one, target)
                 if found is not None and (best is None or found[0] < best[0]):
                     best = found[0], index, one, found[1]
