@@ -26,6 +26,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "control",
         "plan routes or moves from a snapshot, without any cluster",
     ),
+    "execute": ("evenkeel.cli.execute:main", "control", "run a plan of moves on a Kafka cluster"),
     "crds": ("evenkeel.cli.crds:main", "control", "print the custom resource definitions"),
     "acl": ("evenkeel.cli.acl:main", "control", "print the rights that each principal needs"),
     "operator": ("evenkeel.controller.main:main", "control", "run the operator"),

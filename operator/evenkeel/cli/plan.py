@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from evenkeel.cli.plan_file import moves_list
 from evenkeel.domain import codec
 from evenkeel.domain.exchange import Policy, TopicRouting
 from evenkeel.domain.snapshot import ClusterSnapshot
@@ -158,7 +159,7 @@ def _plan_moves(options: argparse.Namespace, snapshot: ClusterSnapshot) -> int:
     )
     plan = plan_moves(snapshot, policy, request)
     if options.output == "json":
-        _print_json(moves_json(plan))
+        _print_json(moves_json(plan, snapshot.cluster_id))
     elif plan.moves:
         from evenkeel.cli.tables import print_moves
 
@@ -195,22 +196,12 @@ def routes_json(routes: TopicRoutes) -> dict[str, Any]:
     }
 
 
-def moves_json(plan: MovesPlan) -> dict[str, Any]:
-    """The contract of design section 4."""
+def moves_json(plan: MovesPlan, cluster_id: str | None = None) -> dict[str, Any]:
+    """The contract of design section 4, and what `evenkeel execute` needs beside it."""
     return {
         "hash": plan.hash,
-        "moves": [
-            {
-                "topic": move.topic,
-                "partition": move.partition,
-                "from": list(move.source),
-                "to": list(move.target),
-                "bytes": move.bytes,
-                "kind": move.kind.value,
-                "targetDir": move.target_dir,
-            }
-            for move in plan.moves
-        ],
+        "clusterId": cluster_id,
+        "moves": moves_list(plan),
         "bytes": plan.bytes,
         "lowerBoundBytes": plan.lower_bound_bytes,
         "deviationBefore": _rounded(plan.deviation_before),

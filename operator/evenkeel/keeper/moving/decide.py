@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from evenkeel.kafka.answers import TopicPartition
 from evenkeel.keeper.moving.flights import Advance, advance, begin, note_growth
 from evenkeel.keeper.moving.guards import Check, Fitness, check_moves, find_foreign, find_lagging
 from evenkeel.keeper.moving.observation import Observation
@@ -14,7 +15,7 @@ from evenkeel.keeper.moving.pace import Harm, first_rate, next_rate, write_rate
 from evenkeel.keeper.moving.plan import ApprovedPlan
 from evenkeel.keeper.moving.run import Ended, Flight, Run, RunState
 from evenkeel.keeper.moving.settings import Control, MoveSettings
-from evenkeel.keeper.moving.status import copied_bytes
+from evenkeel.keeper.moving.status import copied_bytes, expected_bytes
 from evenkeel.keeper.moving.steps import Reassign, Step
 from evenkeel.keeper.moving.throttling import Throttling, find_wanted, plan_throttles
 from evenkeel.keeper.moving.watch import Timers, Watch
@@ -76,7 +77,8 @@ class _Turn:
         seen: Observation,
         settings: MoveSettings,
     ) -> None:
-        self._seen, self._settings, self._watch = seen, settings, watch
+        self._seen, self._watch = seen, watch
+        self._settings = replace(settings, write_rates=_estimate_writes(settings, watch, seen))
         self._timers = Timers(watch, seen.at)
         self._plan = plan
         self._found = _adopt(plan, run)
@@ -322,6 +324,12 @@ class _Turn:
             self._watch,
             since=self._timers.marked,
             grown=note_growth(self._watch, self._run.flights, self._seen),
+            sizes={
+                flight.key: self._watch.sizes.get(
+                    flight.key, (expected_bytes(flight.move, self._seen), self._seen.at)
+                )
+                for flight in self._run.flights
+            },
             tried={key: at for key, at in self._tried.items() if key in keys},
             refused={key: error for key, error in self._watch.refused.items() if key in keys - started},
             shown_rates=throttling.in_force,
@@ -347,6 +355,18 @@ _GRAVITY = {
     Reason.FOREIGN_REASSIGNMENT: 2,
     Reason.PAUSED: 3,
 }
+
+
+def _estimate_writes(settings: MoveSettings, watch: Watch, seen: Observation) -> dict[TopicPartition, float]:
+    """What producers write: as told, and never less than logs were seen to grow while they were copied."""
+    rates = dict(settings.write_rates)
+    for key, (size, at) in watch.sizes.items():
+        found = seen.partition(key)
+        leader = None if found is None else found.leader
+        now = None if leader is None else seen.replica_bytes(leader, key)
+        if now is not None and seen.at - at >= settings.settle_seconds:
+            rates[key] = max(rates.get(key, 0.0), (now - size) / (seen.at - at))
+    return rates
 
 
 def _ended(move: Move, reason: Reason) -> Ended:

@@ -18,6 +18,8 @@ class Watch:
     """What goes on -> since when."""
     grown: Mapping[TopicPartition, tuple[int, float]] = field(default_factory=dict)
     """Copy -> its largest size, and when it reached that."""
+    sizes: Mapping[TopicPartition, tuple[int, float]] = field(default_factory=dict)
+    """Partition under way -> size of its log when it was first seen, and when that was."""
     tried: Mapping[TopicPartition, float] = field(default_factory=dict)
     """Partition -> when Kafka was last asked to move it: an answer that got lost may still take effect."""
     refused: Mapping[TopicPartition, EvenkeelError] = field(default_factory=dict)

@@ -1,0 +1,303 @@
+"""`evenkeel execute`: run a plan of moves on any Kafka cluster, by the keeper's own executor.
+
+Ctrl-C once finishes the batch, twice cancels what is under way where that is safe, a third time leaves at once:
+the same command goes on from there later.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import socket
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import FrameType
+from typing import Any, Protocol, Self
+
+from evenkeel import names
+from evenkeel.cli.plan_file import read_plan
+from evenkeel.cli.snapshot import build_connection, read_properties
+from evenkeel.domain.connection import Connection
+from evenkeel.domain.exchange import Owner
+from evenkeel.errors import ConfigurationError, EvenkeelError, FencedError, InputError
+from evenkeel.kafka.clients.probe import probe
+from evenkeel.keeper.assembly import assemble
+from evenkeel.keeper.claim import Claim
+from evenkeel.keeper.collector import gather
+from evenkeel.keeper.growth import Growth
+from evenkeel.keeper.moving.executor import Executor
+from evenkeel.keeper.moving.hand import open_kafka
+from evenkeel.keeper.moving.journal import ClaimJournal
+from evenkeel.keeper.moving.plan import ApprovedPlan
+from evenkeel.keeper.moving.progress import MoveProgress
+from evenkeel.keeper.moving.run import RunState
+from evenkeel.keeper.moving.settings import Control, MoveSettings
+from evenkeel.keeper.topic_actions import apply_actions
+from evenkeel.keeper.topics import FoundTopics, plan_internal
+from evenkeel.reasons import Reason
+
+OK, FAILURE, REFUSED = 0, 1, 3
+TURN_SECONDS = 1.0
+CLEAN_SECONDS = 60.0
+"""Brokers that are away have so long to come back and give up their throttles."""
+INSTALLATION = "evenkeel-cli"
+
+
+def main(arguments: list[str]) -> int:
+    """Run a plan; returns the exit code: 0 all moved, 3 not all, 1 failure.
+
+    Raises:
+        InputError: the plan or the settings are wrong; names the field.
+        EvenkeelError: the cluster cannot be reached, or belongs to another keeper.
+    """
+    options = _parse(arguments)
+    plan = read_plan(options.plan)
+    if not plan.moves:
+        return _say(Reason.NOTHING_TO_DO, "the plan has no moves")
+    properties = read_properties(options.config) if options.config else {}
+    with tempfile.TemporaryDirectory(prefix="evenkeel-") as folder:  # 0700, gone afterwards
+        connection = build_connection(options.bootstrap, properties, Path(folder))
+        session = Session.open(connection, options.name)
+        try:
+            with Bar.open() as bar, Stop.listening() as stop:
+                settings = MoveSettings(
+                    bytes_per_second=options.throttle, max_fill_percent=options.max_fill_percent
+                )
+                found = run_plan(session, plan, settings, stop, bar.show)
+        finally:
+            session.close()
+    return _say(found.reason, found.message)
+
+
+class Turns(Protocol):
+    """What runs a plan, turn by turn."""
+
+    def turn(self, plan: ApprovedPlan, settings: MoveSettings) -> MoveProgress:
+        """One turn; errors as `Executor.turn`."""
+
+
+class Stop:
+    """Ctrl-C, counted."""
+
+    def __init__(self) -> None:
+        self.presses = 0
+        self._pressed = threading.Event()
+
+    @classmethod
+    @contextmanager
+    def listening(cls) -> Iterator[Self]:
+        """Take Ctrl-C (and SIGTERM as a first one) until the end of the block."""
+        stop = cls()
+        before = {one: signal.signal(one, stop.press) for one in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield stop
+        finally:
+            for one, handler in before.items():
+                signal.signal(one, handler)
+
+    def press(self, _number: int = 0, _frame: FrameType | None = None) -> None:
+        """Once more."""
+        self.presses += 1
+        self._pressed.set()
+        if self.presses > 2:  # noqa: PLR2004 - finish, cancel, leave
+            raise KeyboardInterrupt
+
+    @property
+    def control(self) -> Control:
+        """What that means."""
+        return (Control.RUN, Control.FINISH, Control.CANCEL)[min(self.presses, 2)]
+
+    def wait(self, seconds: float) -> None:
+        """Until pressed, at most."""
+        self._pressed.wait(seconds)
+        self._pressed.clear()
+
+
+def run_plan(
+    turns: Turns,
+    plan: ApprovedPlan,
+    settings: MoveSettings,
+    stop: Stop,
+    show: Callable[[MoveProgress | EvenkeelError, Control], None],
+    monotonic: Callable[[], float] = time.monotonic,
+) -> MoveProgress:
+    """Turns until the run is over; what Kafka does not answer is tried again.
+
+    Raises:
+        ConfigurationError, InputError: a right is missing, or the plan is for another cluster.
+        FencedError: another keeper has taken the cluster.
+    """
+    ended_at: float | None = None
+    while True:
+        try:
+            found = turns.turn(plan, replace(settings, control=stop.control))
+        except (ConfigurationError, InputError, FencedError):
+            raise
+        except EvenkeelError as error:
+            if not error.retry:
+                raise
+            show(error, stop.control)
+        else:
+            show(found, stop.control)
+            if found.state is not RunState.RUNNING:
+                ended_at = monotonic() if ended_at is None else ended_at
+                if found.over or monotonic() - ended_at > CLEAN_SECONDS:
+                    return found
+        stop.wait(TURN_SECONDS)
+
+
+@dataclass(slots=True)
+class Session:
+    """The cluster, owned by this command for as long as it runs."""
+
+    connection: Connection
+    owner: Owner
+    cluster_id: str
+    claim: Claim
+    executor: Executor
+
+    @classmethod
+    def open(cls, connection: Connection, name: str) -> Self:
+        """Own the cluster.
+
+        Raises:
+            InputError: it belongs to another keeper, which would have to run the plan.
+            EvenkeelError: it cannot be reached.
+        """
+        probe(connection)
+        cluster_id = _prepare(connection)
+        claim = Claim(wall_ms=lambda: time.time_ns() // 1_000_000)
+        executor = Executor(lambda: open_kafka(connection), ClaimJournal(claim, connection), again=True)
+        session = cls(connection, Owner(INSTALLATION, name, name), cluster_id, claim, executor)
+        session._keep()
+        return session
+
+    def turn(self, plan: ApprovedPlan, settings: MoveSettings) -> MoveProgress:
+        """One turn as the owner."""
+        self._keep()
+        return self.executor.turn(plan, settings)
+
+    def close(self) -> None:
+        """Give the cluster free; a run that is not over waits in its journal."""
+        try:
+            self.claim.release(self.connection, self.owner, self.cluster_id)
+        except EvenkeelError as error:
+            sys.stderr.write(f"{error.reason}: the claim stays for 15 minutes: {error.message}\n")
+            self.claim.drop()
+
+    def _keep(self) -> None:
+        epoch = self.claim.epoch
+        for _ in range(2):  # a second look where somebody wrote in between
+            if self.claim.keep(self.connection, self.owner, self.cluster_id):
+                break
+        else:
+            owner = self.claim.report().owner or "another keeper"
+            message = f"this Kafka cluster belongs to {owner}, which has to run the plan"
+            raise InputError(message, reason=Reason.CLUSTER_OWNED_ELSEWHERE)
+        if self.claim.epoch != epoch:
+            self.executor.forget()
+
+
+def _prepare(connection: Connection) -> str:
+    """Make Evenkeel's own topics where there are none yet; returns the cluster's id."""
+    measurement = gather(connection, now_ms=time.time_ns() // 1_000_000)
+    if names.CONTROL_TOPIC not in measurement.topics:
+        brokers = assemble(measurement, Growth()).brokers
+        found = FoundTopics(measurement.topics, measurement.configs, brokers)
+        for fault in apply_actions(connection, plan_internal(found)).faults:
+            raise ConfigurationError(fault.message, reason=fault.reason)
+    return measurement.cluster.cluster_id
+
+
+class Bar:
+    """Progress for people: a bar on a terminal, a line per change elsewhere."""
+
+    def __init__(self, progress: Any, task: Any) -> None:
+        self._progress, self._task = progress, task
+        self._told = ""
+
+    @classmethod
+    @contextmanager
+    def open(cls) -> Iterator[Self]:
+        """Shown until the end of the block."""
+        from rich.console import Console
+        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+        columns = (BarColumn(), DownloadColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
+        with Progress(*columns, console=Console(stderr=True)) as progress:
+            yield cls(progress, progress.add_task("looking at the cluster", total=None))
+
+    def show(self, found: MoveProgress | EvenkeelError, control: Control) -> None:
+        """The newest."""
+        text = describe(found, control)
+        if isinstance(found, MoveProgress) and found.bytes:
+            self._progress.update(self._task, total=found.bytes, completed=found.bytes_done)
+        self._progress.update(self._task, description=text)
+        if text != self._told and not self._progress.console.is_terminal:
+            self._progress.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        self._told = text
+
+
+def describe(found: MoveProgress | EvenkeelError, control: Control) -> str:
+    """One line."""
+    wish = {Control.FINISH: "finishing the batch; ", Control.CANCEL: "cancelling; "}.get(control, "")
+    if isinstance(found, EvenkeelError):
+        return f"{wish}{found.reason}: {found.message}"
+    done = f"batch {found.batch} of {found.batches}, {found.moves_done} of {found.moves} moves"
+    failed = f" ({found.moves_failed} not moved)" if found.moves_failed else ""
+    reason = "" if found.reason is Reason.MOVING else f"; {found.reason}: {found.message}"
+    return f"{wish}{done}{failed}{reason}"
+
+
+def _say(reason: Reason, message: str) -> int:
+    fine = reason in (Reason.MOVED, Reason.NOTHING_TO_DO)
+    (sys.stdout if fine else sys.stderr).write(f"{reason}: {message}\n")
+    return OK if fine else REFUSED
+
+
+def _throttle(text: str) -> int | None:
+    if text.lower() == "auto":
+        return None
+    if not text.isdecimal() or not 1_000_000 <= int(text) < 2**63:  # noqa: PLR2004 - bytes per second
+        message = f"--throttle: must be auto or bytes per second from 1000000, not {text}"
+        raise InputError(message, reason=Reason.INVALID_SPEC)
+    return int(text)
+
+
+def _percent(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= 99:  # noqa: PLR2004 - percent
+        message = f"--max-fill-percent: must be between 1 and 99, not {text}"
+        raise InputError(message, reason=Reason.INVALID_SPEC)
+    return int(text)
+
+
+def _parse(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="evenkeel execute", description=__doc__)
+    parser.add_argument(
+        "--plan",
+        required=True,
+        metavar="FILE",
+        help="JSON of `evenkeel plan moves -o json`; - is standard input",
+    )
+    parser.add_argument("--bootstrap", required=True, metavar="HOST:PORT", help="with commas for several")
+    parser.add_argument("--config", metavar="FILE", help="security settings, key=value per line")
+    parser.add_argument(
+        "--throttle",
+        type=_throttle,
+        default=None,
+        metavar="auto|N",
+        help="bytes per second, per broker and direction (default auto: begins at 10 MB/s or twice what is written)",
+    )
+    parser.add_argument("--max-fill-percent", type=_percent, default=85, metavar="N", help="default 85")
+    parser.add_argument(
+        "--name",
+        default=f"evenkeel execute on {socket.gethostname()}",
+        help="name of the owner while it runs; the same name goes on with an interrupted run",
+    )
+    return parser.parse_args(arguments)

@@ -1,0 +1,93 @@
+"""The JSON of `evenkeel plan moves -o json` as a plan that can be executed: which move is in which batch."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from evenkeel.domain import codec
+from evenkeel.errors import InputError
+from evenkeel.keeper.moving.plan import ApprovedPlan, approve_batches
+from evenkeel.planning.moves_plan import Move, MovesPlan
+from evenkeel.reasons import Reason
+
+EXECUTED = ("copied_to", "copied_from", "freed_on", "freed_dir", "freed_bytes", "freed_after_ms")
+"""Fields of a move that only its execution needs."""
+
+
+def moves_list(plan: MovesPlan) -> list[dict[str, Any]]:
+    """The moves of a plan in the order of design section 4, each with its batch, from 0."""
+    batches = {(move.topic, move.partition): batch.number for batch in plan.batches for move in batch.moves}
+    return [
+        {
+            "topic": move.topic,
+            "partition": move.partition,
+            "from": list(move.source),
+            "to": list(move.target),
+            "bytes": move.bytes,
+            "kind": move.kind.value,
+            "targetDir": move.target_dir,
+            "batch": batches.get((move.topic, move.partition)),
+            **{codec.camel(name): getattr(move, name) for name in EXECUTED},
+        }
+        for move in plan.moves
+    ]
+
+
+def read_plan(path: str) -> ApprovedPlan:
+    """A plan from a file; `-` is standard input.
+
+    Raises:
+        InputError: not readable, not a plan, or one without batches; names the field.
+    """
+    try:
+        text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
+        raw = json.loads(text)
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(f"--plan {path}: cannot be read: {error}", reason=Reason.INVALID_SPEC) from error
+    if not isinstance(raw, dict) or not isinstance(raw.get("moves"), list):
+        raise InputError(f"--plan {path}: moves: must be a list", reason=Reason.INVALID_SPEC)
+    batches: dict[int, list[Move]] = {}
+    for number, entry in enumerate(raw["moves"]):
+        where = f"--plan {path}: moves[{number}]"
+        move, batch = _read_move(entry, where)
+        batches.setdefault(batch, []).append(move)
+    ordered = [batches[number] for number in sorted(batches)]
+    cluster_id = raw.get("clusterId")
+    name = str(raw.get("hash", ""))
+    return approve_batches(name, ordered, cluster_id if isinstance(cluster_id, str) else None)
+
+
+def _read_move(entry: Any, where: str) -> tuple[Move, int]:
+    if not isinstance(entry, dict):
+        raise InputError(f"{where}: must be an object", reason=Reason.INVALID_SPEC)
+    for key in ("from", "to", "batch", "copiedTo"):
+        if key not in entry:
+            hint = "plan again with `evenkeel plan moves -o json` of this version"
+            raise InputError(f"{where}.{key}: required; {hint}", reason=Reason.INVALID_SPEC)
+    batch = entry["batch"]
+    if not isinstance(batch, int) or isinstance(batch, bool) or batch < 0:
+        raise InputError(f"{where}.batch: must be a number from 0, not {batch!r}", reason=Reason.INVALID_SPEC)
+    try:
+        move = codec.from_json(Move, {**entry, "source": entry["from"], "target": entry["to"]})
+    except InputError as error:
+        raise InputError(f"{where}: {error.message}", reason=Reason.INVALID_SPEC) from error
+    _check_move(move, where)
+    return move, batch
+
+
+def _check_move(move: Move, where: str) -> None:
+    """What a hand that edited the file may have broken."""
+    for name, replicas in (("from", move.source), ("to", move.target)):
+        if not replicas or len(set(replicas)) != len(replicas):
+            message = f"{where}.{name}: must name each broker once and at least one, not {list(replicas)}"
+            raise InputError(message, reason=Reason.INVALID_SPEC)
+    added = set(move.target) - set(move.source)
+    local = move.target == move.source
+    if (local and move.copied_to not in move.source) or (
+        not local and added != ({move.copied_to} if move.copied_to is not None else set())
+    ):
+        message = f"{where}.copiedTo: must be the one broker of `to` that receives, not {move.copied_to}"
+        raise InputError(message, reason=Reason.INVALID_SPEC)

@@ -1,0 +1,232 @@
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evenkeel.cli import execute
+from evenkeel.cli.execute import Stop, describe, run_plan
+from evenkeel.cli.main import main
+from evenkeel.cli.plan import moves_json
+from evenkeel.cli.plan_file import read_plan
+from evenkeel.errors import ConfigurationError, EvenkeelError, InputError, RetryableError
+from evenkeel.keeper.moving.plan import ApprovedPlan, approve
+from evenkeel.keeper.moving.progress import MoveProgress
+from evenkeel.keeper.moving.run import RunState
+from evenkeel.keeper.moving.settings import Control, MoveSettings
+from evenkeel.planning.moves_plan import Batch, Move, MoveKind, MovesPlan
+from evenkeel.reasons import Reason
+from tests.support.moving_world import T0, T1, World, assert_clean, two_batches
+
+MOVES = (
+    Move("t", 0, (1, 2), (3, 2), 10, copied_to=3, copied_from=1, freed_on=1, freed_bytes=10),
+    Move("t", 1, (1,), (1,), 20, "/b", MoveKind.DIRECTORY, 1, 1, 1, "/a", 20, 1000),
+    Move("t", 2, (1, 2), (1,), 0, kind=MoveKind.REMOVE, freed_on=2, freed_bytes=5),
+)
+PLAN = MovesPlan(
+    Reason.MOVES_PLANNED,
+    "",
+    hash="abc",
+    moves=MOVES,
+    batches=(Batch(0, MOVES[:2], 1.0, 30), Batch(1, MOVES[2:], 0.0, 0)),
+)
+
+
+def write(folder: Path, raw: Any) -> str:
+    path = folder / "plan.json"
+    path.write_text(json.dumps(raw))
+    return str(path)
+
+
+def test_what_plan_moves_prints_can_be_executed(tmp_path: Path) -> None:
+    found = read_plan(write(tmp_path, moves_json(PLAN, "c")))
+    assert found == approve(PLAN, "c")
+    assert found.batches == (MOVES[:2], MOVES[2:])
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"batch": None}, r"moves\[0\]\.batch: must be a number from 0, not None"),
+        ({"from": [1, 1]}, r"moves\[0\]\.from: must name each broker once"),
+        ({"copiedTo": 2}, r"moves\[0\]\.copiedTo: must be the one broker of `to` that receives, not 2"),
+        ({"to": "3"}, r"moves\[0\]: Move\.target: must be a list"),
+        ({"bytes": "many"}, r"moves\[0\]: Move\.bytes: must be int"),
+        ({"partition": 1}, "t-1 is there twice"),
+    ],
+)
+def test_a_plan_that_cannot_be_executed_is_refused_by_field(
+    tmp_path: Path, change: dict[str, Any], told: str
+) -> None:
+    raw = moves_json(PLAN)
+    raw["moves"][0] |= change
+    with pytest.raises(InputError, match=told):
+        read_plan(write(tmp_path, raw))
+
+
+def test_a_plan_of_an_earlier_version_lacks_its_batches(tmp_path: Path) -> None:
+    raw = moves_json(PLAN)
+    del raw["moves"][2]["batch"]
+    with pytest.raises(InputError, match=r"moves\[2\]\.batch: required; plan again"):
+        read_plan(write(tmp_path, raw))
+    with pytest.raises(InputError, match="moves: must be a list"):
+        read_plan(write(tmp_path, {}))
+    with pytest.raises(InputError, match="cannot be read"):
+        read_plan(str(tmp_path / "none"))
+
+
+def test_a_plan_without_moves_needs_no_cluster(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write(tmp_path, {"hash": "", "moves": []})
+    assert main(["execute", "--plan", path, "--bootstrap", "nowhere:1"]) == 0
+    assert "NothingToDo" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("--throttle", "10"), ("--throttle", "fast"), ("--max-fill-percent", "100")]
+)
+def test_wrong_options_are_bad_input(option: str, value: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["execute", "--plan", "-", "--bootstrap", "nowhere:1", option, value]) == 2
+    assert f"not {value}" in capsys.readouterr().err
+
+
+class Simulated:
+    """The executor on a simulated Kafka; time passes with each turn."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    def turn(self, plan: ApprovedPlan, settings: MoveSettings) -> MoveProgress:
+        try:
+            return self.world.executor.turn(plan, settings)
+        finally:
+            self.world.kafka.tick(1)
+
+
+class Quick(Stop):
+    """Does not wait."""
+
+    def wait(self, seconds: float) -> None:
+        pass
+
+
+class Shown:
+    """What was shown; presses Ctrl-C when something is seen."""
+
+    def __init__(self, stop: Stop, when: Callable[[MoveProgress], bool] = lambda _: False) -> None:
+        self.lines: list[str] = []
+        self._stop, self._when = stop, when
+
+    def __call__(self, found: MoveProgress | EvenkeelError, control: Control) -> None:
+        self.lines.append(describe(found, control))
+        if isinstance(found, MoveProgress) and self._when(found):
+            self._stop.press()
+
+
+def run(world: World, stop: Stop, shown: Shown) -> MoveProgress:
+    settings = world.settings
+    return run_plan(Simulated(world), world.plan, settings, stop, shown, lambda: world.kafka.now)
+
+
+def test_a_plan_runs_to_its_end() -> None:
+    world, stop = two_batches(), Quick()
+    shown = Shown(stop)
+    assert run(world, stop, shown).reason is Reason.MOVED
+    assert "batch 2 of 2, 1 of 2 moves" in shown.lines
+    assert_clean(world.kafka)
+
+
+def test_ctrl_c_once_finishes_the_batch() -> None:
+    world, stop = two_batches(), Quick()
+    shown = Shown(stop, lambda found: stop.presses == 0 and found.bytes_done > 0)
+    assert run(world, stop, shown).reason is Reason.MOVES_CANCELLED
+    assert [world.kafka.partition(key).replicas for key in (T0, T1)] == [[3], [1]]
+    assert any(line.startswith("finishing the batch; ") for line in shown.lines)
+
+
+def test_ctrl_c_twice_cancels() -> None:
+    world, stop = two_batches(), Quick()
+    shown = Shown(stop, lambda found: stop.presses < 2 and found.bytes_done > 0)
+    assert run(world, stop, shown).reason is Reason.MOVES_CANCELLED
+    assert [world.kafka.partition(key).replicas for key in (T0, T1)] == [[1], [1]]
+    assert_clean(world.kafka)
+
+
+def test_ctrl_c_three_times_leaves_and_the_next_run_goes_on() -> None:
+    world, stop = two_batches(), Quick()
+    shown = Shown(stop, lambda found: found.bytes_done > 0)
+    with pytest.raises(KeyboardInterrupt):
+        run(world, stop, shown)
+    world.restart()
+    last = run(world, Quick(), Shown(Quick()))
+    assert last.state is not RunState.RUNNING
+    assert_clean(world.kafka)
+
+
+def test_a_network_that_is_cut_is_waited_for() -> None:
+    world, stop = two_batches(), Quick()
+    world.kafka.cut = True
+    shown = Shown(stop)
+
+    def heal(found: MoveProgress | EvenkeelError, control: Control) -> None:
+        shown(found, control)
+        world.kafka.cut = len(shown.lines) < 3
+
+    settings = world.settings
+    last = run_plan(Simulated(world), world.plan, settings, stop, heal, lambda: world.kafka.now)
+    assert last.reason is Reason.MOVED
+    assert shown.lines[0] == "BrokersUnreachable: no broker answers"
+
+
+def test_throttles_of_a_broker_that_stays_away_are_told_after_a_minute() -> None:
+    world, stop = two_batches(), Quick()
+    shown = Shown(stop)
+
+    def lose(found: MoveProgress | EvenkeelError, control: Control) -> None:
+        shown(found, control)
+        own = world.kafka.brokers[3]
+        if isinstance(found, MoveProgress) and found.bytes_done > 0 and own.online:
+            stop.presses = 2
+            world.kafka.kill(3)
+
+    settings = world.settings
+    last = run_plan(Simulated(world), world.plan, settings, stop, lose, lambda: world.kafka.now)
+    assert not last.clean
+    assert "throttles of brokers [3] remain" in last.message
+
+
+@pytest.mark.parametrize(
+    "error", [ConfigurationError("no right"), InputError("other cluster"), EvenkeelError("odd")]
+)
+def test_what_time_does_not_heal_ends_it(error: EvenkeelError) -> None:
+    class Failing:
+        def turn(self, plan: ApprovedPlan, settings: MoveSettings) -> MoveProgress:
+            raise error
+
+    stop = Quick()
+    with pytest.raises(type(error), match=error.message):
+        run_plan(Failing(), approve(PLAN), MoveSettings(), stop, Shown(stop))
+
+
+def test_the_handlers_of_before_are_put_back() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with Stop.listening() as stop:
+        assert signal.getsignal(signal.SIGINT) is not before
+        stop.press()
+        assert stop.control is Control.FINISH
+        stop.wait(60)  # returns at once: it was pressed
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_bar_without_a_terminal_prints_changes(capsys: pytest.CaptureFixture[str]) -> None:
+    found = MoveProgress("p", "n", Reason.MOVING, "", batch=1, batches=2, moves=4, bytes=100, bytes_done=50)
+    with execute.Bar.open() as bar:
+        bar.show(RetryableError("no answer", reason=Reason.BROKERS_UNREACHABLE), Control.RUN)
+        bar.show(found, Control.RUN)
+        bar.show(found, Control.RUN)
+    told = capsys.readouterr().err
+    assert told.count("batch 1 of 2, 0 of 4 moves\n") >= 1
+    assert "BrokersUnreachable: no answer" in told
