@@ -10,7 +10,9 @@ from evenkeel.planning.moves import MovesRequest, plan_moves
 from evenkeel.planning.moves_plan import Choice, Cure, MovesPlan
 from evenkeel.planning.routing import plan_routes
 from evenkeel.reasons import Reason
+from tests.support.corpus import build_case, recipes
 from tests.support.moves_yardstick import Disks
+from tests.support.simulation import SimulatedCluster
 from tests.support.snapshots import GIB, broker, cluster, partitions_of
 
 POLICY = Policy(enter_percent=10, leave_percent=3)
@@ -171,3 +173,18 @@ def test_the_time_that_routing_needs_is_what_a_simulated_keeper_needs(
     told = decide(snapshot, horizon)[1].routing_seconds
     assert told is not None
     assert 0.5 <= told / simulate(snapshot, horizon, rate) <= 2
+
+
+@pytest.mark.parametrize("number", [2, 11, 29, 47])
+def test_plans_from_routed_end_states_keep_the_rules(number: int) -> None:
+    case = build_case(recipes(60, 0)[number])
+    snapshot = SimulatedCluster(case.snapshot, case.flows, case.seconds).measure()
+    routed = {flow.topic: TopicRouting(horizon_seconds=case.seconds) for flow in case.flows}
+    routes = plan_routes(snapshot, routed, POLICY)
+    plan = plan_moves(snapshot, POLICY, MovesRequest(routed=routed, routes=routes, deadline_seconds=60))
+    assert plan.moves
+    assert plan.deviation_before is not None
+    assert plan.deviation_after is not None
+    assert plan.deviation_after < plan.deviation_before
+    assert all(peak.fill <= 0.85 for batch in plan.batches for peak in batch.peaks)
+    assert len({(move.topic, move.partition) for move in plan.moves}) == len(plan.moves)

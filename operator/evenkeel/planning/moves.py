@@ -117,7 +117,8 @@ class _Planner:
         if choice is not None and choice.cure is Cure.ROUTE and not wanted:
             return replace(plain, reason=choice.reason, message=choice.message)
         if not trigger.due and not wanted:
-            return plain
+            ahead = choice is not None and choice.cure is Cure.MOVE
+            return replace(plain, message=f"{plain.message} (where routing leads)") if ahead else plain
         return self._finish(plain, self._search(level=trigger.due))
 
     def _goal(self, used: Floats, coming: float = 0.0) -> Goal:
