@@ -342,6 +342,7 @@ def find_faults_left(story: Story) -> list[str]:
         one = kafka.partition(key)
         if (one.adding or one.removing) and key not in story.foreign_moves:
             left.append(f"{key} is still under way: {one}")
+        left += [f"a copy of {key} goes on on broker {broker}" for broker in one.futures]
     return left
 
 

@@ -88,7 +88,7 @@ def test_a_keeper_that_stood_still_does_not_call() -> None:
     world.turn()
     assert len([step for step in world.kafka.calls if isinstance(step, SetRate)]) == 2
     assert not any(isinstance(step, AddEntries) for step in world.kafka.calls)
-    assert "between commit and call" in world.errors[-1].message
+    assert "between look, commit and call" in world.errors[-1].message
 
 
 def test_a_plan_that_has_ended_does_not_run_again() -> None:

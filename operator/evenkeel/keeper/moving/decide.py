@@ -9,7 +9,14 @@ from dataclasses import dataclass, replace
 
 from evenkeel.kafka.answers import TopicPartition
 from evenkeel.keeper.moving.flights import Advance, advance, begin, note_growth
-from evenkeel.keeper.moving.guards import Check, Fitness, check_moves, find_foreign, find_lagging
+from evenkeel.keeper.moving.guards import (
+    Check,
+    Fitness,
+    check_moves,
+    find_foreign,
+    find_lagging,
+    name_balancer,
+)
 from evenkeel.keeper.moving.observation import Observation
 from evenkeel.keeper.moving.pace import Harm, first_rate, next_rate, write_rate
 from evenkeel.keeper.moving.plan import ApprovedPlan
@@ -163,9 +170,10 @@ class _Turn:
 
     def _sift(self, moves: list[Move]) -> list[Move]:
         """Those that may begin, if none has to wait; those that cannot run any more have ended."""
+        checks = check_moves(moves, self._seen, self._settings)
         ready, waits = [], []
         for move in moves:
-            check = check_moves(moves, self._seen, self._settings)[move.topic, move.partition]
+            check = checks[move.topic, move.partition]
             reason = self._judge(move, check)
             if reason is not None:
                 self._run = replace(self._run, ended=(*self._run.ended, _ended(move, reason)))
@@ -200,7 +208,8 @@ class _Turn:
             return Verdict(Reason.PAUSED, "paused: no batch begins")
         if self._foreign is not None:
             topic, partition = self._foreign
-            message = f"{topic}-{partition} is being moved by somebody else; no batch begins"
+            who = name_balancer(self._seen) or "somebody else"
+            message = f"{topic}-{partition} is being moved by {who}; no batch begins"
             return Verdict(Reason.FOREIGN_REASSIGNMENT, message)
         if watch.foreign_at is not None and now - watch.foreign_at < settings.quiet_seconds:
             message = (

@@ -33,7 +33,7 @@ from evenkeel.reasons import Reason
 
 log = logging.getLogger(__name__)
 SURE_SECONDS = 5.0
-"""A process that was stopped for longer between commit and call must not call: it may have a successor."""
+"""A process that stood still for longer between look, commit and call must not call: it may have a successor."""
 SPEED_POINTS = 60
 RENEW_SECONDS = 3600.0
 """The journal's topic forgets after a day: a run that is not over is written again so often."""
@@ -103,6 +103,7 @@ class Executor:
                 message = f"clusterId: the plan is for cluster {plan.cluster_id}, this is {seen.cluster_id}"
                 raise InputError(message, reason=Reason.INVALID_SPEC)
             decision = decide(plan, self._run, self._watch, seen, settings)
+            self._check_sure(seen.at)
             self._commit(decision)
             failures = self._apply(hand, decision.steps)
         self._watch = replace(decision.watch, refused={**decision.watch.refused, **_find_refused(failures)})
@@ -142,14 +143,18 @@ class Executor:
             raise
         self._run = run
 
+    def _check_sure(self, since: float) -> None:
+        """What was known a while ago must not be acted upon now."""
+        if self._monotonic() - since > SURE_SECONDS:
+            message = f"more than {SURE_SECONDS:g} s between look, commit and call; looking again"
+            raise RetryableError(message, reason=Reason.BROKERS_UNREACHABLE)
+
     def _apply(self, hand: Hand, steps: Sequence[Step]) -> Failures:
-        sure_until = self._monotonic() + SURE_SECONDS
+        committed_at = self._monotonic()
         failures: list[tuple[Step, EvenkeelError]] = []
         for _, group in itertools.groupby(steps, key=type):
             todo = list(group)
-            if self._monotonic() > sure_until:
-                message = f"more than {SURE_SECONDS:g} s between commit and call; looking again"
-                raise RetryableError(message, reason=Reason.BROKERS_UNREACHABLE)
+            self._check_sure(committed_at)
             if failures:  # nothing is copied where a throttle or a directory was refused
                 todo = [step for step in todo if not _is_start(step)]
             failed = hand.apply(todo) if todo else ()

@@ -52,6 +52,8 @@ class Room:
         return (self.used_bytes + self.coming_bytes) / self.total_bytes
 
 
+BALANCER_TOPICS = ("__CruiseControlMetrics", "__KafkaCruiseControl", "strimzi.cruisecontrol.")
+"""What the names of Cruise Control's topics begin with, as it and as Strimzi make them."""
 _READY = Check(Fitness.READY)
 
 
@@ -64,6 +66,11 @@ def find_foreign(run: Run | None, seen: Observation) -> TopicPartition | None:
         if ours.get(key) != staying:
             return key
     return None
+
+
+def name_balancer(seen: Observation) -> str | None:
+    """Another balancer that lives in this cluster, by the topics that it keeps; it need not be at work."""
+    return "Cruise Control" if any(name.startswith(BALANCER_TOPICS) for name in seen.topics) else None
 
 
 def find_lagging(brokers: Iterable[int], seen: Observation) -> TopicPartition | None:

@@ -47,6 +47,7 @@ class KafkaHand:
         there = sorted(wanted.topics & topics.keys())
         settings = admin.describe_topic_configs(there, [MIN_ISR])
         lists = admin.describe_lists(there)
+        found_dirs, found_rates = _answered(dirs.answers()), _answered(rates.answers())
         return Observation(
             at=self._monotonic(),
             cluster_id=cluster.cluster_id,
@@ -59,8 +60,8 @@ class KafkaHand:
                 if values and MIN_ISR in values
             },
             lists=lists,
-            dirs=_answered(dirs.answers()),
-            rates=_answered(rates.answers()),
+            dirs=found_dirs,
+            rates=found_rates,
             produce_p99_ms=self._p99_ms(),
         )
 

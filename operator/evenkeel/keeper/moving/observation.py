@@ -49,7 +49,10 @@ class Observation:
         topic = self.topics.get(key[0])
         if topic is None:
             return None
-        return next((one for one in topic.partitions if one.partition == key[1]), None)
+        rows, number = topic.partitions, key[1]
+        if number < len(rows) and rows[number].partition == number:  # as good as always
+            return rows[number]
+        return next((one for one in rows if one.partition == number), None)
 
     def replica_dir(self, broker: int, key: TopicPartition) -> DirAnswer | None:
         """Directory of a replica, where the broker told."""

@@ -114,8 +114,8 @@ def measure_progress(
 
 def find_events(before: MoveProgress | None, after: MoveProgress) -> tuple[MoveEvent, ...]:
     """What is worth telling: the start, each quarter, a change of reason, the end."""
-    if not after.plan:
-        return ()
+    if not after.plan or (before is None and after.state is not RunState.RUNNING):
+        return ()  # a run that had ended before this process began was told then
     events: list[MoveEvent] = []
     if before is None or before.plan != after.plan:
         before = MoveProgress(after.plan, after.name, Reason.MOVING, "")
