@@ -290,3 +290,18 @@ def test_leaders_that_move_do_not_gather() -> None:
 def test_moves_beyond_the_most_wait_for_the_next_plan() -> None:
     plan = plan_moves(spread((60, 15, 15)), POLICY, MovesRequest(most_moves=5))
     assert len(plan.moves) == 5
+
+
+@pytest.mark.parametrize(
+    ("snapshot", "policy", "told"),
+    [
+        (spread((1, 0, 0), size=30 * GIB), POLICY, "is larger than any other volume has room for"),
+        (spread((40, 0, 0)), replace(POLICY, exclude_topics=("t",)), "no replicas or may not move"),
+        (spread((90, 70, 70)), replace(POLICY, max_fill_percent=70), "above the highest fill allowed"),
+    ],
+    ids=["large", "excluded", "limit"],
+)
+def test_what_stays_uneven_is_explained(snapshot: ClusterSnapshot, policy: Policy, told: str) -> None:
+    plan = plan_moves(snapshot, policy)
+    assert plan.reason is Reason.NO_FEASIBLE_MOVE
+    assert told in plan.message

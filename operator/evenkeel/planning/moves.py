@@ -20,6 +20,7 @@ from evenkeel.planning.batches import plan_batches
 from evenkeel.planning.bounds import find_bounds, least_bytes
 from evenkeel.planning.budget import choose_affordable
 from evenkeel.planning.leaders import spread_leaders
+from evenkeel.planning.leftover import explain_leftover
 from evenkeel.planning.levels import Goal, Levels, find_goal
 from evenkeel.planning.movable import Movable, Replica, Seats, find_seats, gather_movable
 from evenkeel.planning.moves_build import build_moves
@@ -77,6 +78,8 @@ class _Found:
     refusals: list[Refusal]
     bound: float
     goal: Goal
+    levelled: bool
+    """Or only what was wanted for itself."""
 
 
 class _Planner:
@@ -157,7 +160,7 @@ class _Planner:
             board = Board(self._seats, movable, levels, goal, self._limit)
             changes += level_out(board, request.most_moves - len(changes))
         refusals += [*placer.refusals, *self._left_behind()]
-        return _Found(changes, refusals, bound, goal)
+        return _Found(changes, refusals, bound, goal, level)
 
     def _lost_bytes(self) -> float:
         """Of replicas that are to be copied anew because their broker is lost: they lie on no volume now."""
@@ -187,6 +190,16 @@ class _Planner:
         levels = Levels(self._space.capacity, self._outlook.used, self._outlook.highest)
         for change in changes:
             change.apply(levels, self._seats)
+        if found.levelled and len(changes) == len(found.changes) < self._request.most_moves:
+            refusals += explain_leftover(
+                self._space,
+                self._seats,
+                found.goal,
+                levels,
+                self._replicas,
+                {(one.partition.topic, one.partition.partition) for one in changes},
+                self._limit * levels.capacity,
+            )
         result = replace(
             plain,
             lower_bound_bytes=round(found.bound),

@@ -58,19 +58,13 @@ def find_trigger(
     deviation = goal.deviation(used)
     threshold = policy.leave_percent if request.continuing else policy.enter_percent
     swing = NOISE_SDS * segment_swing(snapshot, space)
-    if bool(goal.in_play.any()):
-        level = goal.level[goal.in_play]
-        beyond = np.abs(used - goal.level)[goal.in_play] - swing[goal.in_play]
-    else:
-        level = goal.capacity * (used.sum() / goal.capacity.sum())
-        beyond = np.abs(used - level) - swing
-    far = bool((beyond > threshold / 100 * level).any())
+    level, play = goal.level[goal.in_play], goal.in_play
+    beyond = np.abs(used - goal.level)[play] - swing[play]
     full = (used > policy.max_fill_percent / 100 * goal.capacity) & (used > goal.high)
-    if far or bool(full.any()):
+    if bool((beyond > threshold / 100 * level).any()) or bool(full.any()):
         return Trigger(due=True, reason=Reason.MOVES_PLANNED, message="", deviation=deviation)
-    some = written_volumes(snapshot, space, request.drain)
-    plain = plain_deviation(used, goal.capacity, some)
-    if plain > threshold / 100 >= deviation:
+    plain = plain_deviation(used, goal.capacity, written_volumes(snapshot, space, request.drain))
+    if plain > threshold / 100 and (deviation <= threshold / 100 or not play.any()):
         what = f"a volume deviates by {plain:.1%}, by bytes that are no replicas or may not move"
         return Trigger(due=False, reason=Reason.NO_FEASIBLE_MOVE, message=what, deviation=plain)
     what = f"the fullest or emptiest volume deviates by {deviation:.1%}; moves begin above {threshold} %"
