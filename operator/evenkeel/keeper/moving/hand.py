@@ -9,8 +9,9 @@ from contextlib import contextmanager
 from typing import TypeVar, cast
 
 from evenkeel.domain.connection import Connection
-from evenkeel.errors import EvenkeelError
+from evenkeel.errors import EvenkeelError, RetryableError
 from evenkeel.kafka.answers import TopicPartition
+from evenkeel.kafka.clients.probe import probe
 from evenkeel.kafka.moves import ConfigChange, ConfigOperation, MovesAdmin
 from evenkeel.kafka.wire import LISTS
 from evenkeel.keeper.moving.executor import Failures
@@ -19,6 +20,7 @@ from evenkeel.keeper.moving.steps import AddEntries, DropEntries, DropRate, Plac
 
 T = TypeVar("T")
 LOOK_SECONDS = 5.0
+PROBE_SECONDS = 8.0
 Throttle = SetRate | DropRate | AddEntries | DropEntries
 MIN_ISR = "min.insync.replicas"
 
@@ -122,8 +124,16 @@ def open_kafka(
     Raises:
         ConfigurationError, RetryableError: as `Admin`.
     """
-    with MovesAdmin(connection, move=True, timeout=LOOK_SECONDS) as admin:
+    with _connect(connection) as admin:
         yield KafkaHand(admin, monotonic, p99_ms)
+
+
+def _connect(connection: Connection) -> MovesAdmin:
+    try:
+        return MovesAdmin(connection, move=True, timeout=LOOK_SECONDS)
+    except RetryableError:
+        probe(connection, PROBE_SECONDS, move=True)  # a wrong password looks like a dead address
+        raise
 
 
 def build_change(step: Throttle) -> ConfigChange:
