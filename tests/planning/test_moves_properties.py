@@ -71,6 +71,9 @@ def test_rules_hold_whatever_the_cluster(shape: MovesShape, budget: int | None, 
     assert sorted(repr(move) for batch in plan.batches for move in batch.moves) == sorted(
         map(repr, plan.moves)
     )
+    for batch in plan.batches:
+        longest = max((move.bytes for move in batch.moves), default=0) / request.throttle_bytes_per_second
+        assert batch.seconds <= max(60, longest)
     for move in plan.moves:
         assert len(set(move.target)) == len(move.target) == len(move.source)
         assert move.copied_to not in request.drain

@@ -132,8 +132,8 @@ def test_a_plan_starts_from_where_routing_leads() -> None:
 
 
 def simulate(snapshot: ClusterSnapshot, horizon: int, rate: float) -> float:
-    """Seconds until a keeper that plans anew a hundred times per horizon has levelled the disks."""
-    disks, clock, step = Disks(snapshot), 0.0, horizon / 100
+    """Seconds until a keeper that plans anew fifty times per horizon has levelled the disks."""
+    disks, clock, step = Disks(snapshot), 0.0, horizon / 50
     routed = {"t": TopicRouting(horizon_seconds=horizon)}
     while disks.deviation() > POLICY.leave_percent / 100:
         assert clock < 6 * horizon

@@ -45,6 +45,11 @@ def print_moves(plan: MovesPlan) -> None:
         console.print(
             f"{decimal(plan.bytes)} to move; no plan needs less than {decimal(plan.lower_bound_bytes)}"
         )
+    if plan.seconds is not None:
+        count = len(plan.batches)
+        console.print(
+            f"{count} batch{'es' * (count > 1)}, about {plan.seconds / 60:.1f} min at 10 MB/s per broker"
+        )
     for refusal in plan.refusals[:MOST_ROWS]:
         console.print(f"{refusal.reason}: {refusal.subject}: {refusal.message}")
 
