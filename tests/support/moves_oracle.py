@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import Bounds, LinearConstraint, milp
+from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 
 from evenkeel.domain.snapshot import ClusterSnapshot, Partition
 from tests.support.moves_yardstick import Disks, Place
@@ -97,3 +98,70 @@ class Oracle:
             options={"mip_rel_gap": 1e-6},
         )
         return None if result.x is None else np.asarray(result.x, dtype=np.float64)
+
+
+def emptied_bound(snapshot: ClusterSnapshot, tolerance: float, drain: Collection[int]) -> float:
+    """Bytes that any plan moves that empties brokers and ends within the band, by a linear program.
+
+    It knows where the copies of each partition may go, which `lower_bound` does not: with as many replicas as
+    brokers are left, few places are. Replicas may be split, so that this is a bound; 0 where no plan gets there.
+
+    Args:
+        snapshot: small.
+        tolerance: half width of the band.
+        drain: brokers to be emptied, lost ones among them.
+    """
+    disks = Disks(snapshot, drain)
+    index = {place: i for i, place in enumerate(disks.counted)}
+    columns: list[tuple[int, int, float, int]] = []  # source row or -1, target row, bytes, group
+    groups: list[bool] = []
+    for partition in snapshot.partitions:
+        if partition.leader is None:
+            continue
+        whole = max(partition.replica_bytes.values(), default=0)
+        for broker in partition.replicas:
+            leaves = broker in disks.away
+            groups.append(leaves)
+            source = -1 if leaves else index[disks.place(partition, broker)]
+            size = float(partition.replica_bytes.get(broker, whole))
+            columns += [
+                (source, row, size, len(groups) - 1)
+                for (b, _), row in index.items()
+                if row != source and (b not in partition.replicas or b == broker)
+            ]
+    return _least_split(disks, columns, groups, tolerance)
+
+
+def _least_split(
+    disks: Disks, columns: list[tuple[int, int, float, int]], groups: list[bool], tolerance: float
+) -> float:
+    total = np.array([disks.total[place] for place in disks.counted], dtype=np.float64)
+    used = np.array([disks.used[place] for place in disks.counted], dtype=np.float64)
+    sizes = np.array([size for _, _, size, _ in columns])
+    change = np.zeros((len(total), len(columns)))
+    member = np.zeros((len(groups), len(columns)))
+    for column, (source, target, size, group) in enumerate(columns):
+        member[group, column] = 1.0
+        change[target, column] += size
+        if source >= 0:
+            change[source, column] -= size
+    leaves = np.array(groups)
+    coming = sum({g: size for _, _, size, g in columns if leaves[g]}.values())
+    even = (used.sum() + coming) / total.sum() * total
+    unit = float(even.mean())
+    found = linprog(
+        sizes / unit,
+        A_ub=np.vstack([change / unit, -change / unit, member[~leaves]]),
+        b_ub=np.concatenate(
+            [
+                (even * (1 + tolerance) - used) / unit,
+                (used - even * (1 - tolerance)) / unit,
+                np.ones((~leaves).sum()),
+            ]
+        ),
+        A_eq=member[leaves],
+        b_eq=np.ones(leaves.sum()),
+        bounds=(0, 1),
+        method="highs",
+    )
+    return 0.0 if found.fun is None else float(found.fun) * unit
