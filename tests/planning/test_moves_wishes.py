@@ -305,3 +305,22 @@ def test_what_stays_uneven_is_explained(snapshot: ClusterSnapshot, policy: Polic
     plan = plan_moves(snapshot, policy)
     assert plan.reason is Reason.NO_FEASIBLE_MOVE
     assert told in plan.message
+
+
+@pytest.mark.parametrize(
+    ("request_", "told"),
+    [
+        (MovesRequest(throttle_bytes_per_second=0), "throttleBytesPerSecond: must be at least 1, not 0"),
+        (MovesRequest(most_moves=0), "mostMoves: must be at least 1, not 0"),
+        (MovesRequest(deadline_seconds=-1), "deadlineSeconds: must be at least 1, not -1"),
+    ],
+)
+def test_impossible_limits_are_bad_input(request_: MovesRequest, told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        plan_moves(paired(), POLICY, request_)
+
+
+def test_a_band_of_no_width_is_approached() -> None:
+    plan = plan_moves(spread((60, 15, 15)), Policy(enter_percent=0, leave_percent=0))
+    assert plan.deviation_after is not None
+    assert plan.deviation_after <= 0.034

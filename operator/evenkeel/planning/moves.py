@@ -16,6 +16,7 @@ import numpy as np
 from evenkeel.domain import codec
 from evenkeel.domain.exchange import Policy
 from evenkeel.domain.snapshot import ClusterSnapshot
+from evenkeel.errors import InputError
 from evenkeel.planning.batches import plan_batches
 from evenkeel.planning.bounds import find_bounds, least_bytes
 from evenkeel.planning.budget import choose_affordable
@@ -63,11 +64,21 @@ def plan_moves(snapshot: ClusterSnapshot, policy: Policy, request: MovesRequest 
         InputError: the snapshot or the request holds an impossible value.
     """
     request = request or MovesRequest()
+    _check(request)
     space = build_space(snapshot)
     if space.unknown or not space.volumes:
         missing = ", ".join(space.unknown[:3]) or "any volume"
         return MovesPlan(Reason.SNAPSHOT_INCOMPLETE, f"not measured: {missing}")
     return _Planner(snapshot, policy, request, space).plan()
+
+
+def _check(request: MovesRequest) -> None:
+    for name in ("throttle_bytes_per_second", "most_moves", "deadline_seconds"):
+        value = getattr(request, name)
+        if value < 1:
+            raise InputError(
+                f"{codec.camel(name)}: must be at least 1, not {value}", reason=Reason.INVALID_SPEC
+            )
 
 
 @dataclass(frozen=True, slots=True)
