@@ -31,9 +31,7 @@ from evenkeel.keeper.assembly import assemble
 from evenkeel.keeper.claim import Claim
 from evenkeel.keeper.collector import gather
 from evenkeel.keeper.growth import Growth
-from evenkeel.keeper.moving.executor import Executor
-from evenkeel.keeper.moving.hand import open_kafka
-from evenkeel.keeper.moving.journal import ClaimJournal
+from evenkeel.keeper.moving.mover import Mover
 from evenkeel.keeper.moving.plan import ApprovedPlan
 from evenkeel.keeper.moving.progress import MoveProgress
 from evenkeel.keeper.moving.run import RunState
@@ -160,7 +158,7 @@ class Session:
     owner: Owner
     cluster_id: str
     claim: Claim
-    executor: Executor
+    mover: Mover
 
     @classmethod
     def open(cls, connection: Connection, name: str) -> Self:
@@ -173,15 +171,22 @@ class Session:
         probe(connection)
         cluster_id = _prepare(connection)
         claim = Claim(wall_ms=lambda: time.time_ns() // 1_000_000)
-        executor = Executor(lambda: open_kafka(connection), ClaimJournal(claim, connection), again=True)
-        session = cls(connection, Owner(INSTALLATION, name, name), cluster_id, claim, executor)
+        owner = Owner(INSTALLATION, name, name)
+        session = cls(connection, owner, cluster_id, claim, Mover(claim, again=True))
         session._keep()
         return session
 
     def turn(self, plan: ApprovedPlan, settings: MoveSettings) -> MoveProgress:
-        """One turn as the owner."""
+        """One turn as the owner.
+
+        Raises:
+            FencedError: another keeper has taken the cluster.
+        """
         self._keep()
-        return self.executor.turn(plan, settings)
+        found = self.mover.turn(self.connection, plan, settings)
+        if found is None:
+            raise FencedError("the claim is not held")
+        return found
 
     def close(self) -> None:
         """Give the cluster free; a run that is not over waits in its journal."""
@@ -192,16 +197,12 @@ class Session:
             self.claim.drop()
 
     def _keep(self) -> None:
-        epoch = self.claim.epoch
         for _ in range(2):  # a second look where somebody wrote in between
             if self.claim.keep(self.connection, self.owner, self.cluster_id):
-                break
-        else:
-            owner = self.claim.report().owner or "another keeper"
-            message = f"this Kafka cluster belongs to {owner}, which has to run the plan"
-            raise InputError(message, reason=Reason.CLUSTER_OWNED_ELSEWHERE)
-        if self.claim.epoch != epoch:
-            self.executor.forget()
+                return
+        owner = self.claim.report().owner or "another keeper"
+        message = f"this Kafka cluster belongs to {owner}, which has to run the plan"
+        raise InputError(message, reason=Reason.CLUSTER_OWNED_ELSEWHERE)
 
 
 def _prepare(connection: Connection) -> str:

@@ -4,8 +4,8 @@ import pytest
 
 from tests.support.moving_faults import build_story, find_faults_left, find_places_wrong, play
 
-RUNS = 30
-"""Seeds per test: 8 tests make 240 faulted runs."""
+RUNS = 25
+"""Seeds per test: 8 tests make 200 faulted runs."""
 
 
 def check(seed: int, faults: int) -> None:

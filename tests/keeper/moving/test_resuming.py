@@ -21,6 +21,26 @@ from tests.support.moving_world import (
 )
 
 
+def test_a_keeper_without_anything_to_do_asks_nothing() -> None:
+    world = two_batches()
+    world.run()
+    world.kafka.cut = True
+    assert world.executor.turn(world.plan, world.settings).over
+    world.kafka.cut = False
+    world.restart()
+    assert world.executor.turn(None, world.settings).over
+    world.kafka.cut = True
+    assert world.executor.turn(None, world.settings).over
+    assert not world.executor.events
+
+
+def test_a_cluster_that_never_had_a_plan_has_no_run() -> None:
+    world = two_batches()
+    found = world.executor.turn(None, world.settings)
+    assert (found.plan, found.reason) == ("", Reason.NOTHING_TO_DO)
+    assert world.journal.text is None
+
+
 def crash_at(world: World, number: int) -> Callable[[], bool]:
     """Die at the n-th point: each commit and each call has one before and one after it."""
     left = number

@@ -97,6 +97,9 @@ class Executor:
             EvenkeelError: Kafka does not answer; call again.
         """
         self._recover(plan)
+        self.events = ()
+        if self.progress is not None and self._is_idle(plan):
+            return self.progress
         with self._open_hand() as hand:
             seen = hand.look(find_needed(plan, self._run))
             if plan is not None and plan.cluster_id not in (None, seen.cluster_id):
@@ -111,8 +114,16 @@ class Executor:
 
     def forget(self) -> None:
         """The claim was lost, or another cluster is meant: read the journal before anything else."""
-        self._known, self._run, self._watch = False, None, Watch()
+        self._known, self._run, self._watch, self.progress = False, None, Watch(), None
         self._points.clear()
+
+    def _is_idle(self, plan: ApprovedPlan | None) -> bool:
+        """Nothing to do and nothing left to clean up: Kafka is not asked."""
+        run = self._run
+        if run is None:
+            return plan is None
+        over = run.state is not RunState.RUNNING and run.clean
+        return over and (plan is None or plan.id == run.plan)
 
     def _recover(self, plan: ApprovedPlan | None) -> None:
         """What a predecessor has left; after an error also what we may have left ourselves."""
