@@ -1,4 +1,4 @@
-"""Preferred leaders after moves: whoever leads because a leader's replica moved should lead no more than others."""
+"""Preferred leaders after moves: partitions that move anyway are led by brokers that lead little."""
 
 from __future__ import annotations
 
@@ -11,16 +11,20 @@ from evenkeel.planning.moves_plan import Move, MoveKind
 
 
 def spread_leaders(snapshot: ClusterSnapshot, moves: Sequence[Move]) -> tuple[Move, ...]:
-    """The same moves, each that takes away a preferred leader with the replica first whose broker leads least.
+    """The same moves, with the replica first whose broker leads least.
 
+    Where the preferred leader's replica moves, and where its broker leads more than the mean and another one less.
     Only the order of the moved partition's replicas changes: that costs no bytes.
     """
     leads = Counter(partition.replicas[0] for partition in snapshot.partitions)
+    mean = len(snapshot.partitions) / len(snapshot.brokers)
     result = []
     for move in moves:
         if move.kind is not MoveKind.DIRECTORY:
             leads[move.source[0]] -= 1
-            move = _with_best_leader(move, leads) if move.target[0] != move.source[0] else move  # noqa: PLW2901
+            crowded = leads[move.source[0]] + 1 > mean > min(leads[one] + 1 for one in move.target)
+            if crowded or move.target[0] != move.source[0]:
+                move = _with_best_leader(move, leads)  # noqa: PLW2901
             leads[move.target[0]] += 1
         result.append(move)
     return tuple(result)
