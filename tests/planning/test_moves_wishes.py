@@ -94,7 +94,7 @@ def test_a_replica_is_added_in_a_new_rack_where_there_is_room() -> None:
     snapshot = cluster(disks, partitions_of("t", [(0,)] * 6, [GIB] * 6), topics=[Topic("t", min_isr=1)])
     plan = plan_moves(snapshot, replace(POLICY, enter_percent=100), MovesRequest(replication={"t": 2}))
     assert [(move.kind, set(move.target)) for move in plan.moves] == [(MoveKind.ADD, {0, 3})] * 6
-    assert Counter(move.target[0] for move in plan.moves) == {0: 3, 3: 3}
+    assert 0 < sum(move.target[0] == 3 for move in plan.moves) < 6
     assert plan.bytes == plan.lower_bound_bytes == 6 * GIB
 
 
