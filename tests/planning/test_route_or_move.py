@@ -123,6 +123,21 @@ def test_an_ingest_heals_until_it_ends() -> None:
     assert plan.moves == ()
 
 
+def test_retention_that_takes_what_comes_keeps_the_limit_away() -> None:
+    snapshot = uneven((0.5, 0.3, 0.3, 0.3), 1e7)
+    topic = Topic("t", retention_ms=DAY * 1000, segment_bytes=GIB, min_isr=1)
+    growing = decide(snapshot)[1]
+    steady = replace(
+        snapshot,
+        topics=(topic,),
+        partitions=tuple(replace(one, expiring_bytes=int(1e7 * DAY / 2 / 48)) for one in snapshot.partitions),
+    )
+    assert growing.limit_seconds is not None
+    assert growing.limit_seconds < 3 * DAY
+    limit = decide(steady)[1].limit_seconds
+    assert limit is None or limit > 3 * growing.limit_seconds
+
+
 def test_a_plan_starts_from_where_routing_leads() -> None:
     plan = decide(uneven((0.5, 0.4, 0.3, 0.2), 2e6))[0]
     assert plan.fills_before["3:/data"] > 0.2

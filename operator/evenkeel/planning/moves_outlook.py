@@ -11,8 +11,7 @@ from evenkeel.domain.exchange import Policy
 from evenkeel.domain.snapshot import ClusterSnapshot, Partition
 from evenkeel.planning.inflow import gather_inflow, limit_inflow, unsteered_shares
 from evenkeel.planning.moves_plan import MovesRequest
-from evenkeel.planning.retention import look_ahead_seconds, topic_retention
-from evenkeel.planning.route_or_move import seconds_ahead
+from evenkeel.planning.route_or_move import expiry_seconds, seconds_ahead
 from evenkeel.planning.routing import RoutesPlan
 from evenkeel.planning.space import Floats, Space, copied_bytes
 
@@ -105,11 +104,11 @@ def _growth(
         for partition, share in zip(partitions, unsteered_shares(partitions), strict=True):
             led = weights[partition.partition] * steered if weights else 0.0
             growth[topic, partition.partition] = led + share * loose
-    whole = _part(until, look_ahead_seconds(request.deadline_seconds, topic_retention(None), None))
+    looked = expiry_seconds(snapshot, request)
     for partition in snapshot.partitions:
         if partition.expiring_bytes:
             key = partition.topic, partition.partition
-            part = parts.get(partition.topic, whole)
+            part = _part(until, looked[partition.topic])
             growth[key] = growth.get(key, 0.0) - part * partition.expiring_bytes
     return growth
 

@@ -18,7 +18,7 @@ from evenkeel.domain.snapshot import ClusterSnapshot, Incoming, Partition, Topic
 from evenkeel.planning.inflow import unsteered_shares
 from evenkeel.planning.levels import Flags
 from evenkeel.planning.moves_plan import Choice, Cure, MovesRequest
-from evenkeel.planning.retention import look_ahead_seconds, topic_retention
+from evenkeel.planning.retention import DEFAULT_HORIZON_SECONDS, look_ahead_seconds, topic_retention
 from evenkeel.planning.space import Floats, Space
 from evenkeel.reasons import Reason
 
@@ -147,7 +147,7 @@ def _rates(snapshot: ClusterSnapshot, space: Space, request: MovesRequest) -> _R
     topics = {topic.name: topic for topic in snapshot.topics}
     groups = snapshot.group_partitions({incoming.topic for incoming in snapshot.incoming})
     net, steered, ahead, ends = np.zeros(len(space.volumes)), 0.0, 0.0, math.inf
-    planned, over = np.zeros(len(space.volumes)), 0.0
+    lasting, over = np.zeros(len(space.volumes)), 0.0
     for incoming in snapshot.incoming:
         horizon = seconds_ahead(incoming, topics.get(incoming.topic), request)
         rate = _rate(incoming, horizon)
@@ -159,20 +159,38 @@ def _rates(snapshot: ClusterSnapshot, space: Space, request: MovesRequest) -> _R
             partitions, _spread(incoming, partitions, request, rate, led), strict=True
         ):
             _add(net, space, partition, here)
-            if incoming.planned_bytes is not None:
-                _add(planned, space, partition, here)
+            if incoming.planned_bytes is None:
+                _add(lasting, space, partition, here)
         steered += led
         over = max(over, (incoming.planned_bytes or 0) / rate)
         ahead = max(ahead, horizon) if led > 0 else ahead
         if led > 0 and incoming.planned_bytes is not None:
             ends = min(ends, incoming.planned_bytes / rate)
+    looked = expiry_seconds(snapshot, request)
     for partition in snapshot.partitions:
         if partition.expiring_bytes:
-            horizon = look_ahead_seconds(
-                request.deadline_seconds, topic_retention(topics.get(partition.topic)), None
-            )
-            _add(net, space, partition, -partition.expiring_bytes / horizon)
-    return _Rates(net, steered, max(ahead, 1.0), ends, net - planned, over)
+            rate = partition.expiring_bytes / looked[partition.topic]
+            _add(net, space, partition, -rate)
+            _add(lasting, space, partition, -rate)
+    return _Rates(net, steered, max(ahead, 1.0), ends, lasting, over)
+
+
+def expiry_seconds(snapshot: ClusterSnapshot, request: MovesRequest) -> dict[str, float]:
+    """Topic -> for how long its expiring bytes were looked ahead (planning.retention.Horizons)."""
+    topics = {topic.name: topic for topic in snapshot.topics}
+    observed = {one.topic: one.observed_seconds for one in snapshot.incoming}
+    wanted = {name: float(routing.horizon_seconds) for name, routing in request.routed.items()}
+    return {
+        name: max(
+            1.0,
+            look_ahead_seconds(
+                wanted.get(name, DEFAULT_HORIZON_SECONDS),
+                topic_retention(topics.get(name)),
+                observed.get(name),
+            ),
+        )
+        for name in {partition.topic for partition in snapshot.partitions if partition.expiring_bytes}
+    }
 
 
 def seconds_ahead(incoming: Incoming, topic: Topic | None, request: MovesRequest) -> float:
