@@ -274,6 +274,21 @@ def lose_answer(story: Story) -> None:
     story.told.append("answer lost")
 
 
+def delay_call(story: Story) -> None:
+    """A call takes effect only after its answer was given up; perhaps the keeper dies or is stopped meanwhile."""
+    story.kafka.delay = story.random.uniform(1, 5)
+
+    def die(step: Step) -> None:
+        if isinstance(step, Reassign):
+            story.kafka.after_call = lambda _: None
+            story.world.want(control=Control.CANCEL)
+            raise CrashError
+
+    if story.random.random() < 0.5:
+        story.kafka.after_call = die
+    story.told.append("call delayed")
+
+
 def lose_source_and_cancel(story: Story) -> None:
     """The sender of a copy dies, and the user cancels in the same second."""
     copying = [one for key in story.kafka.find_keys() if (one := story.kafka.partition(key)).adding]
@@ -310,6 +325,7 @@ FAULTS: list[Callable[[Story], None]] = [
     cancel_ours,
     ask_to_stop,
     lose_answer,
+    delay_call,
     be_late,
     be_late,
     lose_source_and_cancel,

@@ -9,14 +9,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Self
 
 from evenkeel.errors import EvenkeelError, RetryableError
 from evenkeel.kafka.answers import (
     BrokerRates,
-    DirAnswer,
-    PartitionAnswer,
     ReassignmentAnswer,
     TopicAnswer,
     TopicPartition,
@@ -26,7 +23,7 @@ from evenkeel.keeper.moving.executor import Failures
 from evenkeel.keeper.moving.observation import Observation, Wanted
 from evenkeel.keeper.moving.steps import AddEntries, DropEntries, DropRate, Place, Reassign, SetRate, Step
 from evenkeel.reasons import Reason
-from tests.support.moving_model import SimBroker, SimPartition, SimTopic
+from tests.support.moving_model import SimBroker, SimPartition, SimTopic, describe_topic, list_dirs
 
 GB, MB = 1_000_000_000, 1_000_000
 WIRE_SPEED = 200 * MB
@@ -56,6 +53,9 @@ class MovingKafka:
         self.after_call: Callable[[Step], None] = lambda _: None
         self.refuse: EvenkeelError | None = None
         """What it says to reassignments."""
+        self.delay: float | None = None
+        """The next reassignment is answered by nothing, and takes effect so many seconds later."""
+        self._delayed: list[tuple[float, Reassign]] = []
         self.p99_ms: float | None = None
         self.blind: set[int] = set()
         """Brokers that are alive and do not answer the executor."""
@@ -183,7 +183,9 @@ class MovingKafka:
                 name: {role: ",".join(rows) for role, rows in self.topics[name].lists.items()}
                 for name in topics
             },
-            dirs={broker: self._list_dirs(broker) for broker in asked},
+            dirs={
+                broker: list_dirs(broker, self.brokers[broker], self.topics, self.used()) for broker in asked
+            },
             rates={broker: BrokerRates(dict(self.brokers[broker].rates)) for broker in asked},
             produce_p99_ms=self.p99_ms,
         )
@@ -193,11 +195,18 @@ class MovingKafka:
         for step in steps:
             self.before_call(step)
             self._reach()
-            error = self._do(step)
+            error = self._put_off(step) or self._do(step)
             self.calls.append(step)
             self.after_call(step)
             failures += [] if error is None else [(step, error)]
         return failures
+
+    def _put_off(self, step: Step) -> EvenkeelError | None:
+        if self.delay is None or not isinstance(step, Reassign):
+            return None
+        self._delayed.append((self.now + self.delay, step))
+        self.delay = None
+        return RetryableError("no answer in time", reason=Reason.BROKERS_UNREACHABLE)
 
     def _reach(self) -> None:
         if self.cut:
@@ -259,36 +268,13 @@ class MovingKafka:
 
     def describe(self) -> dict[str, TopicAnswer]:
         """Metadata of all topics."""
-        return {name: self._describe(name) for name in self.topics}
-
-    def _describe(self, name: str) -> TopicAnswer:
-        topic = self.topics[name]
-        rows = tuple(
-            PartitionAnswer(i, one.leader, tuple(one.replicas), tuple(sorted(one.isr)))
-            for i, one in enumerate(topic.partitions)
-        )
-        return TopicAnswer(name, topic.id, False, rows)
-
-    def _list_dirs(self, broker: int) -> tuple[DirAnswer, ...]:
-        own, used = self.brokers[broker], self.used()
-        found = []
-        for path, total in own.dirs.items():
-            held: dict[TopicPartition, int] = {}
-            coming: dict[TopicPartition, int] = {}
-            for key in self.find_keys():
-                one = self.partition(key)
-                if one.copies.get(broker, ("",))[0] == path:
-                    held[key] = int(one.copies[broker][1])
-                if one.futures.get(broker, ("",))[0] == path:
-                    coming[key] = int(one.futures[broker][1])
-            usable = max(0, int(total - used[broker, path]))
-            answer = DirAnswer(path, online=True, total_bytes=total, usable_bytes=usable)
-            found.append(
-                replace(answer, cordoned=path in own.cordoned, replica_bytes=held, future_bytes=coming)
-            )
-        return tuple(found)
+        return {name: describe_topic(name, topic) for name, topic in self.topics.items()}
 
     def _pass(self, span: float) -> None:
+        due = [step for at, step in self._delayed if at <= self.now]
+        self._delayed = [row for row in self._delayed if row[0] > self.now]
+        for step in due:
+            self._do(step)
         for own in self.brokers.values():
             own.deleted = [row for row in own.deleted if row[0] > self.now]
         for key in self.find_keys():

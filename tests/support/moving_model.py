@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from evenkeel.kafka.answers import TopicPartition
+from evenkeel.kafka.answers import DirAnswer, PartitionAnswer, TopicAnswer, TopicPartition
 
 
 @dataclass
@@ -48,3 +49,38 @@ class SimTopic:
     min_isr: int = 1
     partitions: list[SimPartition] = field(default_factory=list)
     lists: dict[str, list[str]] = field(default_factory=dict)
+
+
+def describe_topic(name: str, topic: SimTopic) -> TopicAnswer:
+    """Its metadata."""
+    rows = tuple(
+        PartitionAnswer(i, one.leader, tuple(one.replicas), tuple(sorted(one.isr)))
+        for i, one in enumerate(topic.partitions)
+    )
+    return TopicAnswer(name, topic.id, internal=False, partitions=rows)
+
+
+def list_dirs(
+    broker: int, own: SimBroker, topics: Mapping[str, SimTopic], used: Mapping[tuple[int, str], float]
+) -> tuple[DirAnswer, ...]:
+    """What the broker tells of its directories."""
+    held: dict[str, dict[TopicPartition, int]] = {path: {} for path in own.dirs}
+    coming: dict[str, dict[TopicPartition, int]] = {path: {} for path in own.dirs}
+    for name, topic in topics.items():
+        for number, one in enumerate(topic.partitions):
+            for rows, store in ((held, one.copies), (coming, one.futures)):
+                if broker in store:
+                    path, size = store[broker]
+                    rows[path][name, number] = int(size)
+    return tuple(
+        DirAnswer(
+            path,
+            online=True,
+            total_bytes=total,
+            usable_bytes=max(0, int(total - used.get((broker, path), 0.0))),
+            cordoned=path in own.cordoned,
+            replica_bytes=held[path],
+            future_bytes=coming[path],
+        )
+        for path, total in own.dirs.items()
+    )

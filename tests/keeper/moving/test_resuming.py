@@ -130,3 +130,14 @@ def test_a_plan_for_another_cluster_does_not_run() -> None:
     with pytest.raises(InputError, match="for cluster other, this is sim"):
         world.executor.turn(world.plan, world.settings)
     assert not kafka.calls
+
+
+def test_what_a_predecessor_asked_for_may_take_effect_yet() -> None:
+    world = two_batches()
+    world.kafka.delay = 4.0
+    world.run(lambda found: found.reason is Reason.BROKERS_UNREACHABLE)
+    world.restart()
+    world.want(control=Control.CANCEL)
+    world.run()
+    assert world.kafka.partition(T0).replicas == [1]
+    assert_clean(world.kafka)

@@ -84,6 +84,9 @@ class _Turn:
         seen: Observation,
         settings: MoveSettings,
     ) -> None:
+        if watch.fresh:
+            tried = {flight.key: seen.at for flight in run.flights} if run is not None else {}
+            watch = replace(watch, fresh=False, tried=tried)
         self._seen, self._watch = seen, watch
         self._settings = replace(settings, write_rates=_estimate_writes(settings, watch, seen))
         self._timers = Timers(watch, seen.at)

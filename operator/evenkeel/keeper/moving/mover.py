@@ -70,11 +70,11 @@ class Mover:
             )
         try:
             found = self._executor.turn(plan, settings)
-            self._again = False  # a later life goes on, it does not begin anew
-            return found
         except FencedError:
             self.forget()
             raise
+        self._again = False  # a later life goes on, it does not begin anew
+        return found
 
     def forget(self) -> None:
         """Another life begins by reading the journal."""

@@ -14,6 +14,8 @@ from evenkeel.keeper.moving.throttling import RateKey
 class Watch:
     """Times are of the monotonic clock, seconds."""
 
+    fresh: bool = True
+    """The process has just started: what its predecessor asked for a moment ago may take effect yet."""
     since: Mapping[str, float] = field(default_factory=dict)
     """What goes on -> since when."""
     grown: Mapping[TopicPartition, tuple[int, float]] = field(default_factory=dict)
