@@ -7,6 +7,7 @@ the same command goes on from there later.
 from __future__ import annotations
 
 import argparse
+import logging
 import signal
 import socket
 import sys
@@ -55,6 +56,7 @@ def main(arguments: list[str]) -> int:
         EvenkeelError: the cluster cannot be reached, or belongs to another keeper.
     """
     options = _parse(arguments)
+    logging.getLogger().addHandler(logging.NullHandler())  # what is logged is also shown, or comes as an error
     plan = read_plan(options.plan)
     if not plan.moves:
         return _say(Reason.NOTHING_TO_DO, "the plan has no moves")
