@@ -278,11 +278,10 @@ def delay_call(story: Story) -> None:
     """A call takes effect only after its answer was given up; perhaps the keeper dies or is stopped meanwhile."""
     story.kafka.delay = story.random.uniform(1, 5)
 
-    def die(step: Step) -> None:
-        if isinstance(step, Reassign):
-            story.kafka.after_call = lambda _: None
-            story.world.want(control=Control.CANCEL)
-            raise CrashError
+    def die(_: Step) -> None:
+        story.kafka.after_call = lambda _: None
+        story.world.want(control=Control.CANCEL)
+        raise CrashError
 
     if story.random.random() < 0.5:
         story.kafka.after_call = die

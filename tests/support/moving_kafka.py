@@ -54,8 +54,8 @@ class MovingKafka:
         self.refuse: EvenkeelError | None = None
         """What it says to reassignments."""
         self.delay: float | None = None
-        """The next reassignment is answered by nothing, and takes effect so many seconds later."""
-        self._delayed: list[tuple[float, Reassign]] = []
+        """The next call is answered by nothing, and takes effect so many seconds later."""
+        self._delayed: list[tuple[float, Step]] = []
         self.p99_ms: float | None = None
         self.blind: set[int] = set()
         """Brokers that are alive and do not answer the executor."""
@@ -202,7 +202,7 @@ class MovingKafka:
         return failures
 
     def _put_off(self, step: Step) -> EvenkeelError | None:
-        if self.delay is None or not isinstance(step, Reassign):
+        if self.delay is None:
             return None
         self._delayed.append((self.now + self.delay, step))
         self.delay = None

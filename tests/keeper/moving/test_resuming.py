@@ -134,10 +134,29 @@ def test_a_plan_for_another_cluster_does_not_run() -> None:
 
 def test_what_a_predecessor_asked_for_may_take_effect_yet() -> None:
     world = two_batches()
-    world.kafka.delay = 4.0
+
+    def put_off(step: Step) -> None:
+        if isinstance(step, AddEntries):
+            world.kafka.delay = 4.0
+            world.kafka.after_call = lambda _: None
+
+    world.kafka.after_call = put_off
     world.run(lambda found: found.reason is Reason.BROKERS_UNREACHABLE)
     world.restart()
     world.want(control=Control.CANCEL)
     world.run()
     assert world.kafka.partition(T0).replicas == [1]
+    assert_clean(world.kafka)
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_a_throttle_that_is_set_late_is_taken_away(*, dies: bool) -> None:
+    world = two_batches()
+    world.kafka.delay = 5.0
+    world.run(lambda _: bool(world.kafka.calls))
+    if dies:
+        world.restart()
+    world.want(control=Control.CANCEL)
+    assert world.run().over
+    world.kafka.tick(10)
     assert_clean(world.kafka)

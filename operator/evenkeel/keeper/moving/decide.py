@@ -86,7 +86,7 @@ class _Turn:
     ) -> None:
         if watch.fresh:
             tried = {flight.key: seen.at for flight in run.flights} if run is not None else {}
-            watch = replace(watch, fresh=False, tried=tried)
+            watch = replace(watch, fresh=False, tried=tried, doubt_at=seen.at)
         self._seen, self._watch = seen, watch
         self._settings = replace(settings, write_rates=_estimate_writes(settings, watch, seen))
         self._timers = Timers(watch, seen.at)
@@ -266,7 +266,9 @@ class _Turn:
         run, seen = self._run, self._seen
         wanted = find_wanted([flight.move for flight in run.flights], seen, run.bytes_per_second)
         gone = frozenset(topic for topic in {entry.topic for entry in run.entries} if self._is_gone(topic))
-        found = plan_throttles(run, wanted, seen, self._watch.shown_rates, gone)
+        doubt_at = self._watch.doubt_at
+        doubtful = doubt_at is not None and seen.at - doubt_at < self._settings.settle_seconds
+        found = plan_throttles(run, wanted, seen, self._watch.shown_rates, gone, doubtful=doubtful)
         if found.overridden and run.flights:
             self._watch = replace(self._watch, overridden_at=seen.at)
             self._verdicts.append(Verdict(Reason.THROTTLE_OVERRIDDEN, _join("", found.overridden)))

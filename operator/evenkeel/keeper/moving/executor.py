@@ -26,7 +26,7 @@ from evenkeel.keeper.moving.progress import (
 )
 from evenkeel.keeper.moving.run import Run, RunState
 from evenkeel.keeper.moving.settings import MoveSettings
-from evenkeel.keeper.moving.steps import Reassign, Step
+from evenkeel.keeper.moving.steps import AddEntries, Reassign, SetRate, Step
 from evenkeel.keeper.moving.watch import Watch
 from evenkeel.planning.moves_plan import Move
 from evenkeel.reasons import Reason
@@ -108,8 +108,14 @@ class Executor:
             decision = decide(plan, self._run, self._watch, seen, settings)
             self._check_sure(seen.at)
             self._commit(decision)
+            self._watch = replace(decision.watch, doubt_at=seen.at)  # unless all calls are answered
             failures = self._apply(hand, decision.steps)
-        self._watch = replace(decision.watch, refused={**decision.watch.refused, **_find_refused(failures)})
+        doubtful = any(isinstance(step, SetRate | AddEntries) for step, _ in failures)
+        self._watch = replace(
+            decision.watch,
+            refused={**decision.watch.refused, **_find_refused(failures)},
+            doubt_at=seen.at if doubtful else decision.watch.doubt_at,
+        )
         return self._tell(decision, plan, seen, failures)
 
     def forget(self) -> None:

@@ -83,6 +83,8 @@ def plan_throttles(
     seen: Observation,
     shown: frozenset[RateKey] = frozenset(),
     gone: frozenset[str] = frozenset(),
+    *,
+    doubtful: bool = False,
 ) -> Throttling:
     """From what is to what should be.
 
@@ -92,15 +94,16 @@ def plan_throttles(
         seen: what is set.
         shown: rates of ours that earlier looks have shown: one that is missing now was removed by others.
         gone: topics that do not exist any more, and their lists with them.
+        doubtful: a call may take effect yet: what is not there is not taken for removed.
     """
     rates = _Rates(run.rates, seen, shown)
     for key, value in sorted(wanted.rates.items()):
         rates.want(key, value)
-    rates.drop_others(wanted.rates)
+    rates.drop_others(wanted.rates, doubtful=doubtful)
     entries = _Entries(run.entries, seen, gone)
     for entry in sorted(wanted.entries, key=_order):
         entries.want(entry)
-    entries.drop_others(wanted.entries)
+    entries.drop_others(wanted.entries, doubtful=doubtful)
     return Throttling(
         rates=tuple(sorted(rates.owned, key=lambda own: (own.broker, own.key))),
         entries=tuple(sorted(entries.owned, key=_order)),
@@ -153,12 +156,12 @@ class _Rates:
         self.owned.append(OwnRate(*key, values))
         self.begin.append(SetRate(*key, value))
 
-    def drop_others(self, wanted: Iterable[RateKey]) -> None:
+    def drop_others(self, wanted: Iterable[RateKey], *, doubtful: bool) -> None:
         for key, own in sorted(self._own.items()):
             if key in wanted:
                 continue
             told = self._seen.rates.get(key[0])
-            if told is None:
+            if told is None or (doubtful and key[1] not in told.own):
                 self.owned.append(own)  # only the broker itself takes it away, when it is back
             elif told.own.get(key[1]) in own.values:
                 self.owned.append(own)
@@ -188,12 +191,12 @@ class _Entries:
             self.owned.append(entry)
             self.adding.append(entry)
 
-    def drop_others(self, wanted: Iterable[OwnEntry]) -> None:
+    def drop_others(self, wanted: Iterable[OwnEntry], *, doubtful: bool) -> None:
         for entry in sorted(self._own.difference(wanted), key=_order):
             listed = self._listed(entry)
             if entry.topic in self._gone:
                 continue
-            if listed is None:
+            if listed is None or (doubtful and entry.entry not in listed):
                 self.owned.append(entry)
             elif entry.entry in listed:
                 self.owned.append(entry)

@@ -27,6 +27,8 @@ class Watch:
     refused: Mapping[TopicPartition, EvenkeelError] = field(default_factory=dict)
     """What Kafka said to the newest attempts."""
     shown_rates: frozenset[RateKey] = frozenset()
+    doubt_at: float | None = None
+    """When a throttle was last set without an answer: it may appear yet."""
     foreign_at: float | None = None
     """When somebody else's reassignment was seen last."""
     overridden_at: float | None = None
