@@ -108,3 +108,15 @@ def test_only_values_of_ours_are_changed_or_removed(
     assert found.ready == (shown == wanted or wanted is None or (not foreign and shown is not None))
     if wanted is None:
         assert (DropRate(*key) in steps) == (shown is not None and not foreign)
+
+
+def test_while_an_answer_is_lost_values_of_before_stay_ours() -> None:
+    own = (OwnRate(3, FOLLOWER_RATE, (5, 10)),)
+    wanted = Throttles({(3, FOLLOWER_RATE): 10}, frozenset())
+    shown = look({3: BrokerRates({FOLLOWER_RATE: 10})})
+    doubtful = plan_throttles(Run("p", rates=own), wanted, shown, doubtful=True)
+    assert doubtful.rates == own
+    assert plan_throttles(Run("p", rates=own), wanted, shown).rates == (OwnRate(3, FOLLOWER_RATE, (10,)),)
+    gone = look({3: BrokerRates()})
+    assert plan_throttles(Run("p", rates=own), NOTHING, gone, doubtful=True).rates == own
+    assert plan_throttles(Run("p", rates=own), NOTHING, gone).rates == ()

@@ -64,7 +64,7 @@ class OwnRate:
     key: str
     """Name of the setting."""
     values: tuple[int, ...]
-    """Bytes per second; two while one replaces the other. Any other value is somebody else's."""
+    """Bytes per second; several while one replaces the other. Any other value is somebody else's."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,14 +96,14 @@ def plan_throttles(
         gone: topics that do not exist any more, and their lists with them.
         doubtful: a call may take effect yet: what is not there is not taken for removed.
     """
-    rates = _Rates(run.rates, seen, shown)
+    rates = _Rates(run.rates, seen, shown, doubtful=doubtful)
     for key, value in sorted(wanted.rates.items()):
         rates.want(key, value)
-    rates.drop_others(wanted.rates, doubtful=doubtful)
-    entries = _Entries(run.entries, seen, gone)
+    rates.drop_others(wanted.rates)
+    entries = _Entries(run.entries, seen, gone, doubtful=doubtful)
     for entry in sorted(wanted.entries, key=_order):
         entries.want(entry)
-    entries.drop_others(wanted.entries, doubtful=doubtful)
+    entries.drop_others(wanted.entries)
     return Throttling(
         rates=tuple(sorted(rates.owned, key=lambda own: (own.broker, own.key))),
         entries=tuple(sorted(entries.owned, key=_order)),
@@ -119,9 +119,11 @@ def plan_throttles(
 class _Rates:
     """Rates of brokers, one by one."""
 
-    def __init__(self, own: Sequence[OwnRate], seen: Observation, shown: frozenset[RateKey]) -> None:
+    def __init__(
+        self, own: Sequence[OwnRate], seen: Observation, shown: frozenset[RateKey], *, doubtful: bool
+    ) -> None:
         self._own = {(one.broker, one.key): one for one in own}
-        self._seen, self._shown = seen, shown
+        self._seen, self._shown, self._doubtful = seen, shown, doubtful
         self.owned: list[OwnRate] = []
         self.begin: list[Step] = []
         self.end: list[Step] = []
@@ -144,7 +146,7 @@ class _Rates:
         elif own is not None and found in own.values:
             self.in_force.add(key)
             if found == value:
-                self.owned.append(OwnRate(broker, name, (value,)))
+                self._own_up(key, (value,))
             else:
                 self._set(key, value, (found, value), ready=True)
         elif found != value:
@@ -153,15 +155,20 @@ class _Rates:
 
     def _set(self, key: RateKey, value: int, values: tuple[int, ...], *, ready: bool = False) -> None:
         self.ready = self.ready and ready
-        self.owned.append(OwnRate(*key, values))
+        self._own_up(key, values)
         self.begin.append(SetRate(*key, value))
 
-    def drop_others(self, wanted: Iterable[RateKey], *, doubtful: bool) -> None:
+    def _own_up(self, key: RateKey, values: tuple[int, ...]) -> None:
+        """Values that are ours; while a call may take effect yet, those of before are too."""
+        before = self._own[key].values if self._doubtful and key in self._own else ()
+        self.owned.append(OwnRate(*key, tuple(dict.fromkeys((*before, *values)))))
+
+    def drop_others(self, wanted: Iterable[RateKey]) -> None:
         for key, own in sorted(self._own.items()):
             if key in wanted:
                 continue
             told = self._seen.rates.get(key[0])
-            if told is None or (doubtful and key[1] not in told.own):
+            if told is None or (self._doubtful and key[1] not in told.own):
                 self.owned.append(own)  # only the broker itself takes it away, when it is back
             elif told.own.get(key[1]) in own.values:
                 self.owned.append(own)
@@ -171,8 +178,11 @@ class _Rates:
 class _Entries:
     """Throttled replicas in topics' lists, one by one."""
 
-    def __init__(self, own: Sequence[OwnEntry], seen: Observation, gone: frozenset[str]) -> None:
+    def __init__(
+        self, own: Sequence[OwnEntry], seen: Observation, gone: frozenset[str], *, doubtful: bool
+    ) -> None:
         self._own, self._seen, self._gone = frozenset(own), seen, gone
+        self._doubtful = doubtful
         self.ready = True
         self.owned: list[OwnEntry] = []
         self.adding: list[OwnEntry] = []
@@ -191,12 +201,12 @@ class _Entries:
             self.owned.append(entry)
             self.adding.append(entry)
 
-    def drop_others(self, wanted: Iterable[OwnEntry], *, doubtful: bool) -> None:
+    def drop_others(self, wanted: Iterable[OwnEntry]) -> None:
         for entry in sorted(self._own.difference(wanted), key=_order):
             listed = self._listed(entry)
             if entry.topic in self._gone:
                 continue
-            if listed is None or (doubtful and entry.entry not in listed):
+            if listed is None or (self._doubtful and entry.entry not in listed):
                 self.owned.append(entry)
             elif entry.entry in listed:
                 self.owned.append(entry)
