@@ -152,3 +152,15 @@ def test_what_is_not_held_up_by_the_throttle_does_not_raise_it() -> None:
     for _ in range(200):
         world.turn()
     assert world.seen[-1].bytes_per_second == 10 * MB
+
+
+def test_replicas_that_were_behind_before_do_not_slow_a_batch_down() -> None:
+    kafka = build_kafka(gigabytes=100)
+    kafka.add_topic("t", [[1]], [10 * GB])
+    kafka.add_topic("u", [[3, 2]], [MB])
+    kafka.partition(("u", 0)).isr = {2}
+    kafka.partition(("u", 0)).copies[3] = ("/d0", 0.0)
+    kafka.isolated = {2}
+    world = build_world([build_move(kafka, T0, [3])], kafka=kafka, settings=MoveSettings(patience_seconds=30))
+    world.run(lambda found: found.reason is Reason.REPLICAS_OUT_OF_SYNC)
+    world.run(lambda found: found.bytes_per_second > 10 * MB, seconds=200)

@@ -169,6 +169,8 @@ class _Turn:
             ids = self._seen.topics
             flights = tuple(Flight(move, ids[move.topic].topic_id) for move in ready)
             rate = first_rate(ready, self._settings, self._run.bytes_per_second)
+            lagging = find_lagging(_brokers(ready), self._seen) is not None
+            self._watch = replace(self._watch, lagged_before=lagging)
             self._run = replace(self._run, flights=flights, bytes_per_second=rate)
 
     def _sift(self, moves: list[Move]) -> list[Move]:
@@ -236,7 +238,10 @@ class _Turn:
         if planned.overridden:
             return Verdict(Reason.THROTTLE_OVERRIDDEN, _join("no batch begins: ", planned.overridden))
         lagging = find_lagging(_brokers(moves), self._seen)
-        if lagging is None or self._timers.mark("lagging") >= self._settings.patience_seconds:
+        if lagging is None or lagging == self._watch.accepted_lag:
+            return None
+        if self._timers.mark("lagging") >= self._settings.patience_seconds:
+            self._watch = replace(self._watch, accepted_lag=lagging)
             return None
         message = f"replicas of {lagging[0]}-{lagging[1]} are catching up; no batch begins"
         return Verdict(Reason.REPLICAS_OUT_OF_SYNC, message)
@@ -247,7 +252,9 @@ class _Turn:
             return
         moves = [flight.move for flight in self._run.flights]
         lagging = find_lagging(_brokers(moves), self._seen) is not None
-        harm = Harm(lagging, self._seen.produce_p99_ms, self._watch.calm_p99_ms)
+        harm = Harm(
+            lagging and not self._watch.lagged_before, self._seen.produce_p99_ms, self._watch.calm_p99_ms
+        )
         before, at = self._run.bytes_per_second, self._watch.paced_at
         seconds = 0.0 if at is None else self._seen.at - at
         copied = self._count_copied(moves)

@@ -37,6 +37,10 @@ class Watch:
     """When the throttle was set as it is."""
     paced_bytes: int = 0
     """What had been copied by then."""
+    lagged_before: bool = False
+    """Replicas were behind when the batch began, and not because of it."""
+    accepted_lag: TopicPartition | None = None
+    """A partition whose replica was waited for long enough: later batches do not wait for it again."""
     calm_p99_ms: float | None = None
     """How long producers waited before the moves."""
 
