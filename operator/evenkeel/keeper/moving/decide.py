@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from evenkeel.kafka.answers import TopicPartition
 from evenkeel.keeper.moving.flights import Advance, advance, begin, note_growth
 from evenkeel.keeper.moving.guards import (
     Check,
@@ -20,12 +19,12 @@ from evenkeel.keeper.moving.guards import (
 from evenkeel.keeper.moving.observation import Observation
 from evenkeel.keeper.moving.pace import Harm, first_rate, next_rate, write_rate
 from evenkeel.keeper.moving.plan import ApprovedPlan
-from evenkeel.keeper.moving.run import Ended, Flight, Run, RunState
+from evenkeel.keeper.moving.run import Ended, Flight, Run, RunState, end_run
 from evenkeel.keeper.moving.settings import Control, MoveSettings
 from evenkeel.keeper.moving.status import copied_bytes, expected_bytes
 from evenkeel.keeper.moving.steps import Reassign, Step
 from evenkeel.keeper.moving.throttling import Throttling, find_wanted, plan_throttles
-from evenkeel.keeper.moving.watch import Timers, Watch
+from evenkeel.keeper.moving.watch import Timers, Watch, estimate_writes
 from evenkeel.planning.moves_plan import Move
 from evenkeel.reasons import Reason
 
@@ -88,7 +87,7 @@ class _Turn:
             tried = {flight.key: seen.at for flight in run.flights} if run is not None else {}
             watch = replace(watch, fresh=False, tried=tried, doubt_at=seen.at)
         self._seen, self._watch = seen, watch
-        self._settings = replace(settings, write_rates=_estimate_writes(settings, watch, seen))
+        self._settings = replace(settings, write_rates=estimate_writes(settings, watch, seen))
         self._timers = Timers(watch, seen.at)
         self._plan = plan
         self._found = _adopt(plan, run)
@@ -155,9 +154,9 @@ class _Turn:
             number += 1
         self._run = run = replace(run, batch=number)
         if run.cancelling is not None or (run.finishing and number < len(batches)):
-            self._end(RunState.CANCELLED)
+            self._run = end_run(run, RunState.CANCELLED)
         elif number >= len(batches):
-            self._end(RunState.FINISHED)
+            self._run = end_run(run, RunState.FINISHED)
         else:
             self._open_batch([move for move in batches[number] if (move.topic, move.partition) not in over])
 
@@ -323,21 +322,6 @@ class _Turn:
             return False
         return True
 
-    def _end(self, state: RunState) -> None:
-        reasons = [one.reason for one in self._run.ended if one.reason is not Reason.MOVED]
-        done = len(self._run.ended) - len(reasons)
-        if state is RunState.CANCELLED:
-            reason = self._run.cancelling or Reason.MOVES_CANCELLED
-            message = f"stopped: {done} moves done, the rest did not run"
-        elif reasons:
-            reason = Reason.PLAN_OUTDATED
-            counts = {one: reasons.count(one) for one in sorted(set(reasons))}
-            listed = ", ".join(f"{count} {one}" for one, count in counts.items())
-            message = f"{done} of {len(self._run.ended)} moves done; not moved: {listed}"
-        else:
-            reason, message = Reason.MOVED, f"all {done} moves done"
-        self._run = replace(self._run, state=state, reason=reason, message=message)
-
     def _remember(self, throttling: Throttling, starts: list[Step]) -> Watch:
         keys = {flight.key for flight in self._run.flights}
         started = {step.key for step in starts if isinstance(step, Reassign)}
@@ -376,18 +360,6 @@ _GRAVITY = {
     Reason.FOREIGN_REASSIGNMENT: 2,
     Reason.PAUSED: 3,
 }
-
-
-def _estimate_writes(settings: MoveSettings, watch: Watch, seen: Observation) -> dict[TopicPartition, float]:
-    """What producers write: as told, and never less than logs were seen to grow while they were copied."""
-    rates = dict(settings.write_rates)
-    for key, (size, at) in watch.sizes.items():
-        found = seen.partition(key)
-        leader = None if found is None else found.leader
-        now = None if leader is None else seen.replica_bytes(leader, key)
-        if now is not None and seen.at - at >= settings.settle_seconds:
-            rates[key] = max(rates.get(key, 0.0), (now - size) / (seen.at - at))
-    return rates
 
 
 def _ended(move: Move, reason: Reason) -> Ended:

@@ -6,7 +6,7 @@ whatever of ours can be in Kafka is named by it: moves under way, throttle value
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from evenkeel.kafka.answers import TopicPartition
@@ -108,3 +108,19 @@ class Run:
     def clean(self) -> bool:
         """Nothing of ours is left in Kafka, as far as it could be asked."""
         return not (self.flights or self.rates or self.entries)
+
+
+def end_run(run: Run, state: RunState) -> Run:
+    """The same run, over, with a sentence that counts what became of its moves."""
+    reasons = [one.reason for one in run.ended if one.reason is not Reason.MOVED]
+    done = len(run.ended) - len(reasons)
+    if state is RunState.CANCELLED:
+        reason = run.cancelling or Reason.MOVES_CANCELLED
+        message = f"stopped: {done} moves done, the rest did not run"
+    elif reasons:
+        reason = Reason.PLAN_OUTDATED
+        listed = ", ".join(f"{reasons.count(one)} {one}" for one in sorted(set(reasons)))
+        message = f"{done} of {len(run.ended)} moves done; not moved: {listed}"
+    else:
+        reason, message = Reason.MOVED, f"all {done} moves done"
+    return replace(run, state=state, reason=reason, message=message)

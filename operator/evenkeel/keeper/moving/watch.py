@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 from evenkeel.errors import EvenkeelError
 from evenkeel.kafka.answers import TopicPartition
+from evenkeel.keeper.moving.observation import Observation
+from evenkeel.keeper.moving.settings import MoveSettings
 from evenkeel.keeper.moving.throttling import RateKey
 
 
@@ -56,3 +58,15 @@ class Timers:
         """It goes on: seconds since it was first marked, in every turn since."""
         self.marked[what] = self._before.get(what, self._now)
         return self._now - self.marked[what]
+
+
+def estimate_writes(settings: MoveSettings, watch: Watch, seen: Observation) -> dict[TopicPartition, float]:
+    """What producers write: as told, and never less than logs were seen to grow while they were copied."""
+    rates = dict(settings.write_rates)
+    for key, (size, at) in watch.sizes.items():
+        found = seen.partition(key)
+        leader = None if found is None else found.leader
+        now = None if leader is None else seen.replica_bytes(leader, key)
+        if now is not None and seen.at - at >= settings.settle_seconds:
+            rates[key] = max(rates.get(key, 0.0), (now - size) / (seen.at - at))
+    return rates
