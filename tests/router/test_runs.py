@@ -88,10 +88,10 @@ def test_a_run_expires_after_its_time() -> None:
     run = TopicRun(0.5)
     run.follow([1, 1])
     send(run, 1000)
-    run.expire(run._started + 0.05)
+    run.expire(run._started + 1.5 * run.seconds)
     send(run, 1000)
     assert run.runs == 1
-    run.expire(run._started + 0.15)
+    run.expire(run._started + 2.5 * run.seconds)
     send(run, 1000)
     assert run.runs == 2
 
@@ -107,19 +107,32 @@ def test_runs_grow_to_the_size_asked_for() -> None:
 @pytest.mark.parametrize(
     ("linger", "round_trip", "seconds"),
     [
-        (0.005, None, 0.05),
-        (0.005, 0.003, 0.05),
-        (0.005, 0.01, 0.0125),
-        (0.005, 5.0, 0.01),
-        (0.0, None, 0.05),
-        (0.05, 0.04, 0.5),
+        (0.005, None, 0.2),
+        (0.005, 0.015, 0.2),
+        (0.005, 0.03, 0.05),
+        (0.005, 5.0, 0.02),
+        (0.0, None, 0.2),
+        (0.02, 0.04, 0.8),
         (5.0, None, 1.0),
     ],
 )
-def test_runs_are_ten_batches_and_shorter_where_brokers_are_slow(
+def test_runs_are_forty_batches_and_shorter_where_brokers_are_slow(
     linger: float, round_trip: float | None, seconds: float
 ) -> None:
     assert run_seconds(linger, round_trip) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(
+    ("partitions", "seconds"), [(12, 0.2), (60, 0.2), (120, 0.1), (240, 0.05), (9000, 0.05)]
+)
+def test_with_many_partitions_runs_are_shorter_so_that_each_has_its_turn(
+    partitions: int, seconds: float
+) -> None:
+    run = TopicRun(0.5)
+    run.follow([1] * partitions)
+    run.adapt(1_000_000, 0.2, 0)
+    assert run.seconds == pytest.approx(seconds)
+    assert run.run_bytes == pytest.approx(1_000_000 * seconds)
 
 
 def test_the_stride_follows_the_length_of_runs() -> None:

@@ -53,6 +53,10 @@ class Schedule:
             credit[p] = min(CREDIT_LIMIT, max(-CREDIT_LIMIT, ahead))
         return Schedule(weights, self.phase, virtual=self._virtual, credit=credit)
 
+    def __len__(self) -> int:
+        """Partitions that have turns."""
+        return len(self._weights)
+
     def __contains__(self, partition: int) -> bool:
         return partition in self._weights
 
