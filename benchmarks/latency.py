@@ -1,7 +1,7 @@
 """Experiment 2: write latency at fixed rates. `python -m benchmarks.latency --help`.
 
-Evenkeel beside librdkafka's default on three clusters: a level one; one whose partitions and fills are uneven
-and whose disks have a fixed throughput, as rented ones do; and one with a slowed disk. On the level one both
+Evenkeel beside librdkafka's default on three clusters: a level one; one whose partitions are uneven and whose
+disks have a fixed throughput, as rented ones do; and one with a slowed disk. On the level one both
 write at once, record by record, and what counts is the ratio second by second. On the others they take turns:
 the point is what an arm's own load does to the brokers, and at once it would do it to both.
 """
@@ -38,7 +38,11 @@ WARM_SECONDS = 45.0
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One cluster, its disks' limits and the rate."""
+    """One cluster, its disks' limits and the rate.
+
+    Disks are so large that none comes near its limit of fill meanwhile: what is stopped then is no longer written
+    as latency would have it.
+    """
 
     layout: Layout
     rate: int
@@ -64,8 +68,8 @@ CONDITIONS = (
     Condition(
         Layout(
             "latency-skewed",
-            "partitions 10:6:4:2:2, fills alike, RF 2, each disk takes 2 MiB/s",
-            single([512] * 5, [0.50, 0.36, 0.28, 0.20, 0.20]),
+            "partitions 10:6:4:2:2 on level disks, RF 2, each disk takes 2 MiB/s",
+            single([2048] * 5, [0.3] * 5),
             spread([10, 6, 4, 2, 2], 2, 22),
             0,
         ),
@@ -79,7 +83,7 @@ CONDITIONS = (
         Layout(
             "latency-slowed",
             "5 equal disks, level, RF 2, one takes 1.5 MiB/s",
-            single([512] * 5, [0.3] * 5),
+            single([2048] * 5, [0.3] * 5),
             spread([4] * 5, 2, 23),
             0,
         ),
