@@ -179,7 +179,7 @@ def run_small(count: int) -> dict[str, float]:
         best, after = max(BAND, oracle.least_deviation()), max(BAND, disks.deviation())
         least = oracle.least_bytes(after + 1e-9)
         bytes_ratio = max(bytes_ratio, plan.bytes / least if least else 1.0)
-        lag = max(lag, (after - best) / (before - best) if before > best else 0.0)
+        lag = max(lag, (after - best) / (before - best) if before > best + ROUNDING else 0.0)
         judged += 1
     return {"cases": judged, "bytesRatio": bytes_ratio, "conceded": lag}
 
