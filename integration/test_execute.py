@@ -154,6 +154,11 @@ class Admin:
                         found[f"{kind} {name} {key}"] = str(entry["value"])
         return found
 
+    def drop_rates(self, broker: int) -> None:
+        change = {LEADER_RATE: (AlterConfigOp.DELETE, None), FOLLOWER_RATE: (AlterConfigOp.DELETE, None)}
+        resource = ConfigResource(ConfigResourceType.BROKER, str(broker), change)
+        self._client.alter_configs([resource], raise_on_unknown=False)
+
     def set_topic(self, topic: Topic, key: str, value: str) -> None:
         change = {key: (AlterConfigOp.SET, value)}
         resource = ConfigResource(ConfigResourceType.TOPIC, topic.name, change)
@@ -219,6 +224,22 @@ def test_ctrl_c_twice_takes_back_what_runs(cluster: KafkaCluster, admin: Admin, 
     execution.press()
     assert "MovesCancelled" in execution.end(3)
     assert topic.replicas() == [(1, 2), (1, 2)], "in the old order"
+    assert topic.digest() == topic.before
+    assert (admin.under_way(), admin.throttles([topic])) == ({}, {})
+
+
+def test_a_process_that_stood_still_finds_its_throttles_gone(
+    cluster: KafkaCluster, admin: Admin, tmp_path: Path
+) -> None:
+    topic = Topic(cluster, [[1, 2]], 24)
+    execution = Execution(cluster, tmp_path, build_plan([topic.move(0, [3, 2])]), "--throttle", "1000000")
+    await_copying(execution, admin)
+    execution.process.freeze()
+    admin.drop_rates(1)
+    execution.process.thaw()
+    wait_until("the throttle", lambda: any("broker 1" in one for one in admin.throttles([])), seconds=20)
+    assert "ThrottleOverridden: leader.replication.throttled.rate of broker 1 was removed" in execution.end(0)
+    assert topic.replicas() == [(3, 2)]
     assert topic.digest() == topic.before
     assert (admin.under_way(), admin.throttles([topic])) == ({}, {})
 
