@@ -56,7 +56,9 @@ def main(arguments: list[str]) -> int:
         EvenkeelError: the cluster cannot be reached, or belongs to another keeper.
     """
     options = _parse(arguments)
-    logging.getLogger().addHandler(logging.NullHandler())  # what is logged is also shown, or comes as an error
+    logging.getLogger().addHandler(
+        logging.NullHandler()
+    )  # what is logged is also shown, or comes as an error
     plan = read_plan(options.plan)
     if not plan.moves:
         return _say(Reason.NOTHING_TO_DO, "the plan has no moves")
