@@ -14,6 +14,7 @@ from evenkeel.domain.exchange import DesiredTopic, Report, RoutesReport, Score, 
 from evenkeel.domain.table import WEIGHT_SCALE
 from evenkeel.reasons import Reason
 from evenkeel.router import Producer
+from evenkeel.router.runs import LARGE_MESSAGE
 from integration.kafka.clients import create_topic
 from integration.kafka.cluster import KafkaCluster
 from integration.kafka.settings import BrokerSpec
@@ -24,7 +25,7 @@ from tests.support.scores import install
 TOPIC = "orders"
 SIX = [[1, 2], [2, 3], [3, 1], [1, 3], [2, 1], [3, 2]]
 LEADS = {1: {0, 3}, 2: {1, 4}, 3: {2, 5}}
-KIB = 1024
+
 INTERVAL = 5
 HANG = """
 import time
@@ -55,9 +56,9 @@ class Writer:
         self._seen = (0, 0)
         self._weights: tuple[int, ...] = ()
 
-    def write(self, count: int = 8) -> None:
+    def write(self, count: int = 2) -> None:
         for _ in range(count):
-            self.producer.produce(TOPIC, b"x" * (64 * KIB), None, -1, self._note)
+            self.producer.produce(TOPIC, b"x" * LARGE_MESSAGE, None, -1, self._note)
         assert self.producer.flush(60) == 0
 
     def _note(self, error: object, message: object) -> None:
@@ -89,10 +90,10 @@ class Writer:
         wait_until(what, turn, seconds=seconds)
         return time.monotonic() - began
 
-    def share(self, partitions: set[int], count: int = 400) -> float:
-        """Part of the next bytes that these partitions get."""
+    def share(self, partitions: set[int], count: int = 100) -> float:
+        """Part of the next bytes that these partitions get; each record is a run of its own."""
         self.bytes.clear()
-        for _ in range(count // 8):
+        for _ in range(count // 2):
             self.write()
         return sum(self.bytes[one] for one in partitions) / sum(self.bytes.values())
 
