@@ -135,6 +135,18 @@ def test_with_many_partitions_runs_are_shorter_so_that_each_has_its_turn(
     assert run.run_bytes == pytest.approx(1_000_000 * seconds)
 
 
+@pytest.mark.parametrize(
+    ("rate", "run_bytes"), [(2e6, 400_000), (5e6, 1_000_000), (10e6, RUN_BYTES), (40e6, 2_000_000)]
+)
+def test_of_a_quick_writer_a_run_is_no_longer_than_a_mebibyte_or_ten_delays(
+    rate: float, run_bytes: int
+) -> None:
+    run = TopicRun(0.5)
+    run.follow([1] * 12)
+    run.adapt(rate, 0.2, 0)
+    assert run.run_bytes == pytest.approx(run_bytes)
+
+
 def test_the_stride_follows_the_length_of_runs() -> None:
     run = TopicRun(0.5)
     run.run_bytes = 10_000

@@ -97,9 +97,9 @@ def test_runs_fit_the_rate() -> None:
     assert one.runs["t"].run_bytes == RUN_BYTES
     write(one, "t", 100_000_000)
     one.adapt_runs(1.0, linger=0.005)
-    assert one.runs["t"].run_bytes == 20_000_000
+    assert one.runs["t"].run_bytes == 5_000_000
     one.adapt_runs(2.0, linger=0.005)
-    assert one.runs["t"].run_bytes == 18_000_000  # falls slowly: the next burst finds it
+    assert one.runs["t"].run_bytes == 4_500_000  # falls slowly: the next burst finds it
     for second in range(3, 90):
         one.adapt_runs(second, linger=0.005)
     assert one.runs["t"].run_bytes == SHORTEST_RUN

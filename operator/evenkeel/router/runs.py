@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from evenkeel.router.schedule import Schedule
 
 RUN_BYTES = 1024 * 1024
-"""Length of a run while nothing is known of the rate."""
+"""Length of a run while nothing is known of the rate, and of a quick writer: what it writes in a short time must
+be even, too."""
 SHORTEST_RUN = 16 * 1024
 """A run of small messages is never cut shorter: a burst after silence would spread over all partitions."""
 LARGE_MESSAGE = 256 * 1024
@@ -27,7 +28,8 @@ ROUND_SECONDS = 12.0
 """Every partition should have had its turn within this time, before the next table is made: fifty writers
 of 300 partitions would be 8 % off their weights after 10 minutes with runs of 40 delays, and are 3 % with 10."""
 SHORTENED = 4
-"""A run is made shorter than it should be by this factor at most, however many partitions there are."""
+"""A run is made shorter than it should be by this factor at most, however many partitions there are and however
+quick the writer is."""
 LONGEST_SECONDS = 1.0
 FULL_BATCHES = 4
 """Where the client's queue is full, batches are as large as they may be, and a run is this many of them."""
@@ -188,7 +190,8 @@ class TopicRun:
         """
         self._wanted_seconds = seconds
         self.seconds = _shorten(seconds, self._schedule)
-        self.run_bytes = max(SHORTEST_RUN, int(rate * self.seconds), FULL_BATCHES * batch if self.full else 0)
+        usual = max(rate * seconds / SHORTENED, min(rate * self.seconds, RUN_BYTES))
+        self.run_bytes = max(SHORTEST_RUN, int(usual), FULL_BATCHES * batch if self.full else 0)
         self.full = False
         with self._lock:
             total, before = self.bytes, self._measured
