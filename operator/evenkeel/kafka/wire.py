@@ -258,7 +258,8 @@ def parse_rates(response: Any) -> dict[str, int]:
 
 def parse_throttles(response: Any) -> BrokerRates:
     """Answer to `throttles_request`: what is set for this broker, and what it inherits."""
-    own, inherited = {}, {}
+    own: dict[str, int] = {}
+    inherited: dict[str, int] = {}
     for row in response.results:
         check(row.error_code, row.error_message)
         for entry in row.configs:
