@@ -34,7 +34,7 @@ from evenkeel.reasons import Reason
 logging.getLogger("kafka").setLevel(logging.CRITICAL)
 
 _CLUSTER_RIGHT = "Describe on the Cluster"
-_CONFIGS_RIGHT = "DescribeConfigs on the Cluster"
+CONFIGS_RIGHT = "DescribeConfigs on the Cluster"
 _TOPIC_RIGHT = "Describe on Topic *"
 _FIRST_TRY_SECONDS = 1.0
 _TRIES = 4
@@ -149,7 +149,7 @@ class Admin:
 
         def ask(broker: int) -> Pending[dict[str, int]]:
             request, what = wire.broker_configs_request(broker), f"throttles of broker {broker}"
-            return self._asker.ask(broker, request, what, _CONFIGS_RIGHT, wire.parse_rates)
+            return self._asker.ask(broker, request, what, CONFIGS_RIGHT, wire.parse_rates)
 
         return Asked({broker: ask(broker) for broker in brokers})
 

@@ -23,7 +23,7 @@ from kafka.protocol.admin import (
 
 from evenkeel.errors import EvenkeelError
 from evenkeel.kafka import wire
-from evenkeel.kafka.admin import Admin
+from evenkeel.kafka.admin import CONFIGS_RIGHT, Admin
 from evenkeel.kafka.answers import BrokerRates, TopicPartition
 from evenkeel.kafka.asking import Asked, Pending
 from evenkeel.kafka.failures import translate
@@ -126,9 +126,7 @@ class MovesAdmin(Admin):
 
         def ask(broker: int) -> Pending[BrokerRates]:
             request, what = wire.throttles_request(broker), f"throttles of broker {broker}"
-            return self._asker.ask(
-                broker, request, what, "DescribeConfigs on the Cluster", wire.parse_throttles
-            )
+            return self._asker.ask(broker, request, what, CONFIGS_RIGHT, wire.parse_throttles)
 
         return Asked({broker: ask(broker) for broker in brokers})
 

@@ -247,13 +247,9 @@ def parse_topic_configs(response: Any) -> dict[str, dict[str, str] | None]:
 
 def parse_rates(response: Any) -> dict[str, int]:
     """Throttle rates that are set, bytes per second: `leader`, `follower`."""
-    found = {}
-    for row in response.results:
-        check(row.error_code, row.error_message)
-        for entry in row.configs:
-            if entry.name in RATES and entry.value and int(entry.value) < _UNLIMITED_RATE:
-                found[RATES[entry.name]] = int(entry.value)
-    return found
+    found = parse_throttles(response)
+    in_force = {**found.inherited, **found.own}
+    return {RATES[name]: value for name, value in in_force.items() if name in RATES}
 
 
 def parse_throttles(response: Any) -> BrokerRates:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from evenkeel.domain.exchange import Desired, Fault
 from evenkeel.domain.snapshot import ClusterSnapshot
 from evenkeel.domain.table import RouteTable
-from evenkeel.kafka.clients.probe import probe
+from evenkeel.kafka.clients.probe import TURN_SECONDS, probe
 from evenkeel.keeper.assembly import assemble
 from evenkeel.keeper.backlog import Backlog, topic_bytes
 from evenkeel.keeper.collector import gather
@@ -23,8 +23,6 @@ from evenkeel.keeper.routes import Ingest, routed_topics
 from evenkeel.keeper.shared_volumes import SharedVolumes
 from evenkeel.keeper.steering import RouterWatch, build_horizons
 from evenkeel.keeper.topics import FoundTopics, config_keys
-
-PROBE_SECONDS = 8.0
 
 
 class Measuring:
@@ -62,7 +60,7 @@ class Measuring:
         """
         if not sure:
             # kafka-python takes a wrong password for a dead address; this tells them apart in a second.
-            probe(desired.connection, PROBE_SECONDS)
+            probe(desired.connection, TURN_SECONDS)
         now_ms, there = self._wall_ms(), self.newest.topics if self.newest else ()
         horizons = build_horizons(routed_topics(desired, there), self.growth, now_ms)
         keys = config_keys(desired)

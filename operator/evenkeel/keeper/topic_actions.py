@@ -10,11 +10,10 @@ from evenkeel.domain.connection import Connection
 from evenkeel.domain.exchange import Fault
 from evenkeel.errors import EvenkeelError, InputError
 from evenkeel.kafka.admin import Admin
-from evenkeel.kafka.clients.probe import probe
+from evenkeel.kafka.clients.probe import TURN_SECONDS, probe
 from evenkeel.keeper.topics import Action, CreateTopic, DeleteTopic, GrowTopic, SetConfig
 
 log = logging.getLogger(__name__)
-PROBE_SECONDS = 8.0
 
 
 @dataclass(slots=True)
@@ -48,7 +47,7 @@ def apply_actions(connection: Connection, actions: Iterable[Action], *, move: bo
         return outcome
     if move and connection.move_credentials_path is not None:
         # The administration's client takes a wrong password for a dead address.
-        probe(connection, PROBE_SECONDS, move=True)
+        probe(connection, TURN_SECONDS, move=True)
     with Admin(connection, move=move, timeout=15.0) as admin:
         for action in todo:
             _try(admin, action, outcome)

@@ -11,7 +11,7 @@ import numpy as np
 from evenkeel.domain.exchange import TopicRouting
 from evenkeel.domain.snapshot import ClusterSnapshot, Incoming, Partition, Topic
 from evenkeel.planning.retention import kept_bytes, look_ahead_seconds, topic_retention
-from evenkeel.planning.space import Floats, Space, copied_bytes
+from evenkeel.planning.space import Floats, Space, add_to_replicas, copied_bytes
 
 FEW_PERCENT = 20
 """Below this share of a topic's inflow weights hardly decide where its bytes lie (design section 3)."""
@@ -71,6 +71,13 @@ def _total(incoming: Incoming, topic: Topic | None, horizon: float, partitions: 
     return kept_bytes(incoming.bytes_per_second, seconds, retention, partitions)
 
 
+def expect_inflow(
+    snapshot: ClusterSnapshot, routed: Mapping[str, TopicRouting], space: Space, max_fill: float
+) -> dict[str, Inflow]:
+    """What a plan goes by: `gather_inflow`, within the room that `limit_inflow` finds."""
+    return limit_inflow(gather_inflow(snapshot, routed), snapshot, space, max_fill)
+
+
 def limit_inflow(
     inflow: Mapping[str, Inflow], snapshot: ClusterSnapshot, space: Space, max_fill: float
 ) -> dict[str, Inflow]:
@@ -116,7 +123,7 @@ def base_bytes(snapshot: ClusterSnapshot, space: Space, inflow: Mapping[str, Inf
         for volume, size in copied_bytes(space, partition):
             change[volume] += size
         if partition.expiring_bytes:
-            _add_everywhere(change, space, partition, -float(partition.expiring_bytes))
+            add_to_replicas(change, space, partition, -float(partition.expiring_bytes))
     unsteered = {topic: expected.unsteered for topic, expected in inflow.items() if expected.unsteered > 0}
     for topic, partitions in snapshot.group_partitions(unsteered).items():
         _add_unsteered(change, space, partitions, unsteered[topic])
@@ -137,15 +144,9 @@ def _add_inbound(change: Floats, space: Space, partition: Partition) -> None:
             change[volume] += max(0, whole - sizes.get(broker, 0))
 
 
-def _add_everywhere(change: Floats, space: Space, partition: Partition, size: float) -> None:
-    for broker in partition.replicas:
-        if (volume := space.locate(partition, broker)) is not None:
-            change[volume] += size
-
-
 def _add_unsteered(change: Floats, space: Space, partitions: list[Partition], total: float) -> None:
     for partition, share in zip(partitions, unsteered_shares(partitions), strict=True):
-        _add_everywhere(change, space, partition, total * share)
+        add_to_replicas(change, space, partition, total * share)
 
 
 def unsteered_shares(partitions: Sequence[Partition]) -> list[float]:

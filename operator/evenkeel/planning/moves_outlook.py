@@ -9,7 +9,7 @@ import numpy as np
 
 from evenkeel.domain.exchange import Policy
 from evenkeel.domain.snapshot import ClusterSnapshot, Partition
-from evenkeel.planning.inflow import gather_inflow, limit_inflow, unsteered_shares
+from evenkeel.planning.inflow import expect_inflow, unsteered_shares
 from evenkeel.planning.moves_plan import MovesRequest
 from evenkeel.planning.route_or_move import expiry_seconds, seconds_ahead
 from evenkeel.planning.routing import RoutesPlan
@@ -88,8 +88,7 @@ def _growth(
     until: float | None,
 ) -> dict[Key, float]:
     """Steered bytes by the weights in force, the rest as it was seen, less what retention deletes."""
-    expected = gather_inflow(snapshot, request.routed)
-    inflow = limit_inflow(expected, snapshot, space, policy.max_fill_percent / 100)
+    inflow = expect_inflow(snapshot, request.routed, space, policy.max_fill_percent / 100)
     topics = {topic.name: topic for topic in snapshot.topics}
     parts = {
         incoming.topic: _part(until, seconds_ahead(incoming, topics.get(incoming.topic), request))

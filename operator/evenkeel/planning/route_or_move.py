@@ -19,7 +19,7 @@ from evenkeel.planning.inflow import unsteered_shares
 from evenkeel.planning.levels import Flags
 from evenkeel.planning.moves_plan import Choice, Cure, MovesRequest
 from evenkeel.planning.retention import DEFAULT_HORIZON_SECONDS, look_ahead_seconds, topic_retention
-from evenkeel.planning.space import Floats, Space
+from evenkeel.planning.space import Floats, Space, add_to_replicas
 from evenkeel.reasons import Reason
 
 FARTHEST_SECONDS = 365 * 86_400
@@ -158,9 +158,9 @@ def _rates(snapshot: ClusterSnapshot, space: Space, request: MovesRequest) -> _R
         for partition, here in zip(
             partitions, _spread(incoming, partitions, request, rate, led), strict=True
         ):
-            _add(net, space, partition, here)
+            add_to_replicas(net, space, partition, here)
             if incoming.planned_bytes is None:
-                _add(lasting, space, partition, here)
+                add_to_replicas(lasting, space, partition, here)
         steered += led
         over = max(over, (incoming.planned_bytes or 0) / rate)
         ahead = max(ahead, horizon) if led > 0 else ahead
@@ -170,8 +170,8 @@ def _rates(snapshot: ClusterSnapshot, space: Space, request: MovesRequest) -> _R
     for partition in snapshot.partitions:
         if partition.expiring_bytes:
             rate = partition.expiring_bytes / looked[partition.topic]
-            _add(net, space, partition, -rate)
-            _add(lasting, space, partition, -rate)
+            add_to_replicas(net, space, partition, -rate)
+            add_to_replicas(lasting, space, partition, -rate)
     return _Rates(net, steered, max(ahead, 1.0), ends, lasting, over)
 
 
@@ -224,12 +224,6 @@ def _spread(
         return rest
     weights = request.routes.topics[incoming.topic].weights
     return [one + weights[partition.partition] * led for one, partition in zip(rest, partitions, strict=True)]
-
-
-def _add(net: Floats, space: Space, partition: Partition, rate: float) -> None:
-    for broker in partition.replicas:
-        if (volume := space.locate(partition, broker)) is not None:
-            net[volume] += rate
 
 
 def _limit_seconds(space: Space, rates: _Rates, limit: float) -> float | None:

@@ -11,7 +11,7 @@ from evenkeel.domain.exchange import Policy, TopicRouting
 from evenkeel.domain.snapshot import ClusterSnapshot, Partition
 from evenkeel.planning.advice import CAP_COST, Fills, describe, find_binding
 from evenkeel.planning.eligible import BETA, Refusal, build_columns, has_leader, refuse_topic, stopped
-from evenkeel.planning.inflow import apply_floor, base_bytes, expected_bytes, gather_inflow, limit_inflow
+from evenkeel.planning.inflow import apply_floor, base_bytes, expect_inflow, expected_bytes
 from evenkeel.planning.program import Columns, Program, solve_optimum
 from evenkeel.planning.space import Floats, Space, build_space
 from evenkeel.planning.weights import blend, solve_weights
@@ -122,8 +122,7 @@ def _plan(request: _Request, routed: Mapping[str, TopicRouting]) -> dict[str, To
     an idle topic would seem to level the disks by itself and keep a running ingest from doing it.
     """
     space = request.space
-    expected_inflow = gather_inflow(request.snapshot, routed)
-    inflow = limit_inflow(expected_inflow, request.snapshot, space, request.policy.max_fill_percent / 100)
+    inflow = expect_inflow(request.snapshot, routed, space, request.policy.max_fill_percent / 100)
     base, names = base_bytes(request.snapshot, space, inflow), tuple(routed)
     expected = expected_bytes(inflow, names, space.capacity)
     raised = apply_floor(inflow, names, base, space.capacity)

@@ -107,6 +107,13 @@ def build_space(snapshot: ClusterSnapshot) -> Space:
     )
 
 
+def add_to_replicas(volumes: Floats, space: Space, partition: Partition, size: float) -> None:
+    """Add `size` to the volume of each replica of the partition, in place; replicas on none are left out."""
+    for broker in partition.replicas:
+        if (volume := space.locate(partition, broker)) is not None:
+            volumes[volume] += size
+
+
 def copied_bytes(space: Space, partition: Partition) -> Iterator[tuple[int, int]]:
     """What copies between directories of a broker still change: (index of a volume, bytes).
 

@@ -57,12 +57,6 @@ def run_seconds(linger: float, round_trip: float | None = None) -> float:
     return min(LONGEST_SECONDS, count * delay)
 
 
-def _shorten(seconds: float, schedule: Schedule | None) -> float:
-    if schedule is None:
-        return seconds
-    return max(seconds / SHORTENED, min(seconds, ROUND_SECONDS / len(schedule)))
-
-
 class TopicRun:
     """Current run and schedule of a topic.
 
@@ -90,7 +84,6 @@ class TopicRun:
         "partition",
         "run_bytes",
         "runs",
-        "seconds",
         "sent",
     )
 
@@ -103,7 +96,7 @@ class TopicRun:
         self.limit = ENDLESS
         self.run_bytes = RUN_BYTES
         self.runs = 0
-        self.seconds = self._wanted_seconds = run_seconds(0.0)
+        self._wanted_seconds = run_seconds(0.0)
         self.full = False
         """Set when the client had no room for a record."""
         self._phase = phase
@@ -121,6 +114,14 @@ class TopicRun:
     def bytes(self) -> int:
         """Bytes so far, whether routed or left to the default partitioner."""
         return self._done + self.sent
+
+    @property
+    def seconds(self) -> float:
+        """How long a run should last with the partitions that there are."""
+        wanted, schedule = self._wanted_seconds, self._schedule
+        if schedule is None:
+            return wanted
+        return max(wanted / SHORTENED, min(wanted, ROUND_SECONDS / len(schedule)))
 
     @property
     def routed(self) -> bool:
@@ -178,7 +179,6 @@ class TopicRun:
             elif schedule is not None:
                 self.limit = -1
             self._schedule = schedule
-            self.seconds = _shorten(self._wanted_seconds, schedule)
 
     def adapt(self, rate: float, seconds: float, batch: int) -> None:
         """Fit the length of the runs to what is written; called off the callers' threads.
@@ -189,7 +189,6 @@ class TopicRun:
             batch: largest batch of the client, bytes.
         """
         self._wanted_seconds = seconds
-        self.seconds = _shorten(seconds, self._schedule)
         usual = max(rate * seconds / SHORTENED, min(rate * self.seconds, RUN_BYTES))
         self.run_bytes = max(SHORTEST_RUN, int(usual), FULL_BATCHES * batch if self.full else 0)
         self.full = False

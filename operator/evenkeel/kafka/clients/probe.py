@@ -15,6 +15,9 @@ from evenkeel.kafka.clients.config import client_config
 from evenkeel.kafka.clients.failures import ErrorWatch, client_logger, unwrap
 from evenkeel.reasons import Reason
 
+TURN_SECONDS = 8.0
+"""How long a turn of the keeper waits for an answer."""
+
 
 def probe(
     connection: Connection,

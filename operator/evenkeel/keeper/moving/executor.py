@@ -189,7 +189,8 @@ class Executor:
             self._points.clear()
         self._points.append((seen.at, found.bytes_done))
         speed = measure_speed(dict(self._points))
-        found = measure_progress(decision, plan, seen, speed)
+        if speed:
+            found = replace(found, eta_seconds=round((found.bytes - found.bytes_done) / speed))
         if failures and found.reason in (Reason.MOVING, Reason.MOVED):
             error = failures[0][1]
             found = replace(found, reason=error.reason, message=error.message)

@@ -11,7 +11,7 @@ from typing import TypeVar, cast
 from evenkeel.domain.connection import Connection
 from evenkeel.errors import EvenkeelError, RetryableError
 from evenkeel.kafka.answers import TopicPartition
-from evenkeel.kafka.clients.probe import probe
+from evenkeel.kafka.clients.probe import TURN_SECONDS, probe
 from evenkeel.kafka.moves import ConfigChange, ConfigOperation, MovesAdmin
 from evenkeel.kafka.wire import LISTS
 from evenkeel.keeper.moving.executor import Failures
@@ -20,7 +20,6 @@ from evenkeel.keeper.moving.steps import AddEntries, DropEntries, DropRate, Plac
 
 T = TypeVar("T")
 LOOK_SECONDS = 5.0
-PROBE_SECONDS = 8.0
 Throttle = SetRate | DropRate | AddEntries | DropEntries
 MIN_ISR = "min.insync.replicas"
 
@@ -132,7 +131,7 @@ def _connect(connection: Connection) -> MovesAdmin:
     try:
         return MovesAdmin(connection, move=True, timeout=LOOK_SECONDS)
     except RetryableError:
-        probe(connection, PROBE_SECONDS, move=True)  # a wrong password looks like a dead address
+        probe(connection, TURN_SECONDS, move=True)  # a wrong password looks like a dead address
         raise
 
 

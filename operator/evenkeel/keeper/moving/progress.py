@@ -63,16 +63,13 @@ class MoveEvent:
     message: str
 
 
-def measure_progress(
-    decision: Decision, plan: ApprovedPlan | None, seen: Observation, speed: float | None = None
-) -> MoveProgress:
-    """Progress after a decision.
+def measure_progress(decision: Decision, plan: ApprovedPlan | None, seen: Observation) -> MoveProgress:
+    """Progress after a decision, without the time that is left.
 
     Args:
         decision: the newest.
         plan: what runs, where it is known.
         seen: the look that it was made from.
-        speed: bytes per second that were copied lately, where known.
     """
     run, verdict = decision.run, decision.verdict
     if run is None:
@@ -92,7 +89,6 @@ def measure_progress(
             total, done = total + size, done + min(size, copied_bytes(move, seen) or 0)
         else:
             total += move.bytes
-    left = total - done
     return MoveProgress(
         plan=run.plan,
         name=run.name,
@@ -107,7 +103,6 @@ def measure_progress(
         bytes_done=done,
         bytes=total,
         bytes_per_second=run.bytes_per_second,
-        eta_seconds=round(left / speed) if speed else None,
         clean=run.clean,
     )
 

@@ -8,7 +8,6 @@ from enum import StrEnum
 
 from evenkeel.kafka.answers import TopicPartition
 
-MIB = 1024 * 1024
 LEAST_BYTES_PER_SECOND = 1_000_000
 """Slower than this a throttle is not halved."""
 START_BYTES_PER_SECOND = 10_000_000
