@@ -31,9 +31,10 @@ import numpy as np  # noqa: E402
 from benchmarks.harness.balancers import RULES, Outcome  # noqa: E402
 from benchmarks.harness.results import FOLDER, bar, build_result, save_result  # noqa: E402
 from evenkeel.domain.exchange import Policy  # noqa: E402
+from evenkeel.domain.moves import Batch  # noqa: E402
 from evenkeel.domain.snapshot import ClusterSnapshot  # noqa: E402
 from evenkeel.planning.moves import plan_moves  # noqa: E402
-from evenkeel.planning.moves_plan import Batch, MovesPlan, MovesRequest  # noqa: E402
+from evenkeel.planning.moves_plan import MovesPlan, MovesRequest  # noqa: E402
 from tests.support.moves_corpus import FIRST_SEED, MovesCase, build_moves_case, draw_shape, small_case  # noqa: E402
 from tests.support.moves_noise import steady_snapshots  # noqa: E402
 from tests.support.moves_oracle import Oracle, emptied_bound  # noqa: E402

@@ -108,6 +108,8 @@ class Reason(StrEnum):
     MOVED = "Moved"
     MOVES_CANCELLED = "MovesCancelled"
     PLAN_OUTDATED = "PlanOutdated"
+    PLAN_REJECTED = "PlanRejected"
+    PLAN_EXPIRED = "PlanExpired"
     MOVE_HELD = "MoveHeld"
     MOVE_STALLED = "MoveStalled"
     THROTTLE_OVERRIDDEN = "ThrottleOverridden"

@@ -13,12 +13,13 @@ from evenkeel.cli.execute import Stop, describe, run_plan
 from evenkeel.cli.main import main
 from evenkeel.cli.plan import moves_json
 from evenkeel.cli.plan_file import read_plan
+from evenkeel.domain.moves import Batch, Move, MoveKind
 from evenkeel.errors import ConfigurationError, EvenkeelError, InputError, RetryableError
 from evenkeel.keeper.moving.plan import ApprovedPlan, approve
 from evenkeel.keeper.moving.progress import MoveProgress
 from evenkeel.keeper.moving.run import RunState
 from evenkeel.keeper.moving.settings import Control, MoveSettings
-from evenkeel.planning.moves_plan import Batch, Move, MoveKind, MovesPlan
+from evenkeel.planning.moves_plan import MovesPlan
 from evenkeel.reasons import Reason
 from tests.support.moving_world import T0, T1, World, assert_clean, two_batches
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from evenkeel.domain.moves import Move, MoveKind
 from evenkeel.planning.batches import BATCH_SECONDS, plan_batches
-from evenkeel.planning.moves_plan import Move, MoveKind
 from evenkeel.planning.peak import highest_fill
 from evenkeel.planning.space import Space, build_space
 from tests.support.snapshots import broker, cluster

@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 
 from evenkeel.domain.exchange import Policy
+from evenkeel.domain.moves import MoveKind
 from evenkeel.domain.snapshot import ClusterSnapshot, LogDir, Topic
-from evenkeel.planning.moves import MoveKind, MovesPlan, plan_moves
+from evenkeel.planning.moves import MovesPlan, plan_moves
 from evenkeel.reasons import Reason
 from tests.support.snapshots import GIB, SHAPES, Shape, broker, cluster, generate_snapshot, partitions_of
 

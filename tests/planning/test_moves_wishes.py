@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 
 from evenkeel.domain.exchange import Policy
+from evenkeel.domain.moves import MoveKind
 from evenkeel.domain.snapshot import ClusterSnapshot, LogDir, Partition, Topic
 from evenkeel.errors import InputError
 from evenkeel.planning.moves import MovesPlan, MovesRequest, plan_moves
-from evenkeel.planning.moves_plan import MoveKind
 from evenkeel.reasons import Reason
 from tests.support.moves_corpus import lose_broker
 from tests.support.moves_yardstick import Disks, apply_moves, snapshot_after

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
+from evenkeel.domain.moves import Batch, Move, MoveKind
 from evenkeel.domain.snapshot import ClusterSnapshot, Partition
-from evenkeel.planning.moves_plan import Batch, Move, MoveKind
 
 Place = tuple[int, str]
 

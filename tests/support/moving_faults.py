@@ -6,11 +6,11 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from evenkeel.domain.moves import Move
 from evenkeel.errors import FencedError
 from evenkeel.keeper.moving.progress import MoveProgress
 from evenkeel.keeper.moving.settings import Control, MoveSettings
 from evenkeel.keeper.moving.steps import Reassign, Step
-from evenkeel.planning.moves_plan import Move
 from evenkeel.reasons import Reason
 from tests.support.moving_kafka import GB, MB, MovingKafka
 from tests.support.moving_world import CrashError, World, build_kafka, build_local, build_move, build_world

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from evenkeel.domain import codec
+from evenkeel.domain.moves import Move, MoveKind
 from evenkeel.errors import EvenkeelError, FencedError
 from evenkeel.kafka.answers import TopicPartition
 from evenkeel.keeper.moving.executor import Executor
@@ -14,7 +15,6 @@ from evenkeel.keeper.moving.progress import MoveProgress
 from evenkeel.keeper.moving.run import Run
 from evenkeel.keeper.moving.settings import MoveSettings
 from evenkeel.keeper.moving.steps import Reassign, Step
-from evenkeel.planning.moves_plan import Move, MoveKind
 from evenkeel.reasons import Reason
 from tests.support.moving_kafka import GB, MB, MovingKafka
 from tests.support.moving_model import SimBroker

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from evenkeel.domain import codec
+from evenkeel.domain.moves import Move
 from evenkeel.errors import InputError
 from evenkeel.keeper.moving.plan import ApprovedPlan, approve_batches
-from evenkeel.planning.moves_plan import Move, MovesPlan
+from evenkeel.planning.moves_plan import MovesPlan
 from evenkeel.reasons import Reason
 
 EXECUTED = ("copied_to", "copied_from", "freed_on", "freed_dir", "freed_bytes", "freed_after_ms")

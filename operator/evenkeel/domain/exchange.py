@@ -14,6 +14,7 @@ from enum import StrEnum
 
 from evenkeel.domain import codec
 from evenkeel.domain.connection import Connection
+from evenkeel.domain.moves import DesiredPlan, PlanReport, ProposedPlan
 from evenkeel.reasons import Reason
 
 SCHEMA_VERSION = 1
@@ -72,6 +73,10 @@ class Policy:
     move_budget_bytes: int | None = None
     loads: LoadSource | None = None
     """Where loads for the score NodeLoad come from; None: nowhere."""
+    throttle_bytes_per_second: int | None = None
+    """Of moves, per broker and direction; None: Auto."""
+    drain: tuple[int, ...] = ()
+    """Brokers to be emptied."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +165,10 @@ class Desired:
     datasets: tuple[DesiredDataset, ...] = ()
     deletions: tuple[Deletion, ...] = ()
     places: tuple[BrokerPlace, ...] = ()
+    plan: DesiredPlan | None = None
+    """The RebalancePlan that is not finished; None: there is none, and whatever of ours still runs is cancelled."""
+    propose: bool = True
+    """Whether a new plan is welcome: False after a rejection that still stands."""
     schema_version: int = SCHEMA_VERSION
     version: str = ""
     """SHA-256 of the rest; the report echoes it."""
@@ -287,10 +296,18 @@ class DatasetReport:
 
 @dataclass(frozen=True, slots=True)
 class MovesReport:
-    """What `plan moves` says of the newest snapshot; execution is another issue."""
+    """What `plan moves` says of the newest snapshot."""
 
     reason: Reason
     message: str
+    cure: str | None = None
+    """`Route`, `Move` or `None` (planning.moves_plan.Cure); None: not decided, as nothing is routed."""
+    routing_seconds: int | None = None
+    """Time that routing alone needs until no volume deviates by more than leave_percent; None: it never does."""
+    limit_seconds: int | None = None
+    """Time until the first volume reaches max_fill_percent; None: not within a year, or not known."""
+    proposal: ProposedPlan | None = None
+    """A plan for which there is no RebalancePlan yet."""
     moves: int = 0
     move_bytes: int = 0
     deviation_before_permille: int | None = None
@@ -316,6 +333,8 @@ class Report:
     topics: tuple[TopicReport, ...] = ()
     datasets: tuple[DatasetReport, ...] = ()
     moves: MovesReport | None = None
+    plan: PlanReport | None = None
+    """Of `Desired.plan`."""
     faults: tuple[Fault, ...] = ()
     released: bool = False
     """The claim was given back, as Desired.release asked."""

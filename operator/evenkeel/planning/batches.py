@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from evenkeel.planning.moves_plan import Batch, Move, MoveKind
+from evenkeel.domain.moves import Batch, Move, MoveKind
 from evenkeel.planning.peak import Course
 from evenkeel.planning.space import Floats, Space
 

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
+from evenkeel.domain.moves import Move, MoveKind
 from evenkeel.domain.snapshot import ClusterSnapshot
-from evenkeel.planning.moves_plan import Move, MoveKind
 
 
 def spread_leaders(snapshot: ClusterSnapshot, moves: Sequence[Move]) -> tuple[Move, ...]:

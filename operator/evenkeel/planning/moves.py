@@ -15,6 +15,7 @@ import numpy as np
 
 from evenkeel.domain import codec
 from evenkeel.domain.exchange import Policy
+from evenkeel.domain.moves import Batch, Move, MoveKind
 from evenkeel.domain.snapshot import ClusterSnapshot
 from evenkeel.errors import InputError
 from evenkeel.planning.batches import plan_batches
@@ -29,17 +30,7 @@ from evenkeel.planning.moves_check import check_plan
 from evenkeel.planning.moves_level import level_out
 from evenkeel.planning.moves_mandatory import Change, Placer, plan_removals, size_of, wanted_additions
 from evenkeel.planning.moves_outlook import Outlook, build_outlook
-from evenkeel.planning.moves_plan import (
-    MOST_MOVES,
-    Batch,
-    Choice,
-    Cure,
-    Move,
-    MoveKind,
-    MovesPlan,
-    MovesRequest,
-    Refusal,
-)
+from evenkeel.planning.moves_plan import MOST_MOVES, Choice, Cure, MovesPlan, MovesRequest, Refusal
 from evenkeel.planning.moves_search import Board
 from evenkeel.planning.route_or_move import choose_cure
 from evenkeel.planning.space import Floats, Space, build_space

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from evenkeel.domain.moves import Move, MoveKind
 from evenkeel.domain.snapshot import ClusterSnapshot, Partition
 from evenkeel.planning.movable import Seats
 from evenkeel.planning.moves_mandatory import Change
-from evenkeel.planning.moves_plan import Move, MoveKind
 from evenkeel.planning.retention import DELETE_DELAY_MS
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from evenkeel.domain.exchange import Policy
+from evenkeel.domain.moves import Move, MoveKind
 from evenkeel.domain.snapshot import ClusterSnapshot
 from evenkeel.errors import EvenkeelError
-from evenkeel.planning.moves_plan import Move, MoveKind, MovesPlan
+from evenkeel.planning.moves_plan import MovesPlan
 from evenkeel.planning.peak import highest_fill
 from evenkeel.planning.space import Floats, Space
 

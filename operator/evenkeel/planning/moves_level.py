@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from evenkeel.domain.moves import MoveKind
 from evenkeel.planning.levels import TINY
 from evenkeel.planning.moves_exact import solve_small
 from evenkeel.planning.moves_mandatory import Change
-from evenkeel.planning.moves_plan import MoveKind
 from evenkeel.planning.moves_search import Board, Search, Step, refine
 
 NEAR = 1.02

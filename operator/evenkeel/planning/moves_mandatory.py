@@ -10,11 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from evenkeel.domain.moves import MoveKind
 from evenkeel.domain.snapshot import ClusterSnapshot, Partition, Topic
 from evenkeel.errors import InputError
 from evenkeel.planning.levels import Goal, Levels
 from evenkeel.planning.movable import Key, Movable, Replica, Seats, is_ours_or_internal, is_settled
-from evenkeel.planning.moves_plan import MoveKind, Refusal
+from evenkeel.planning.moves_plan import Refusal
 from evenkeel.planning.space import Floats, Space
 from evenkeel.reasons import Reason
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from evenkeel.domain.exchange import TopicRouting
+from evenkeel.domain.moves import Batch, Move
 from evenkeel.planning.routing import RoutesPlan
 from evenkeel.reasons import Reason
 
@@ -14,72 +15,6 @@ MOST_MOVES = 512
 """A plan has at most so many moves; the next one goes on from there."""
 DEADLINE_SECONDS = 86_400
 """Routing may take this long to level the disks before replicas are moved instead."""
-
-
-class MoveKind(StrEnum):
-    """What a move does."""
-
-    BROKER = "Broker"
-    """A replica goes to another broker."""
-    DIRECTORY = "Directory"
-    """A replica goes to another log directory of its broker (AlterReplicaLogDirs; no reassignment)."""
-    ADD = "Add"
-    """The partition gets one replica more."""
-    REMOVE = "Remove"
-    """The partition gets one replica less; nothing is copied."""
-
-
-@dataclass(frozen=True, slots=True)
-class Move:
-    """One replica of one partition. A partition is in at most one move of a plan."""
-
-    topic: str
-    partition: int
-    source: tuple[int, ...]
-    """Replicas before."""
-    target: tuple[int, ...]
-    """Replicas after; the first is the preferred leader. Equal to `source` where only the directory changes."""
-    bytes: int
-    """What is copied; 0 where a replica is only taken away."""
-    target_dir: str | None = None
-    """Log directory on the broker that receives, where it has several volumes."""
-    kind: MoveKind = MoveKind.BROKER
-    copied_to: int | None = None
-    """Broker that receives the bytes."""
-    copied_from: int | None = None
-    """Broker that sends them: the partition's leader, whichever replica goes."""
-    freed_on: int | None = None
-    """Broker on which `freed_bytes` become free, `freed_after_ms` after the copy."""
-    freed_dir: str | None = None
-    """Directory they are freed in, where Kafka has told it."""
-    freed_bytes: int = 0
-    freed_after_ms: int = 60_000
-    """file.delete.delay.ms of the topic: until then deleted bytes keep their space."""
-
-
-@dataclass(frozen=True, slots=True)
-class VolumePeak:
-    """How far a volume rises while a batch runs."""
-
-    volume: str
-    """As in planning.space: `BROKER:PATH`, or the shared volume's name."""
-    bytes: int
-    fill: float
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """Moves that run at the same time; the next batch begins when all of them have ended."""
-
-    number: int
-    """0 for the first."""
-    moves: tuple[Move, ...]
-    seconds: float
-    """Expected, at the plan's throttle: the busiest broker's bytes, sent or received, over the throttle."""
-    bytes: int
-    """What is copied in all."""
-    peaks: tuple[VolumePeak, ...] = ()
-    """Of each volume that receives."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Sequence
 
-from evenkeel.planning.moves_plan import Batch, Move, VolumePeak
+from evenkeel.domain.moves import Batch, Move, VolumePeak
 from evenkeel.planning.space import Floats, Space
 
 

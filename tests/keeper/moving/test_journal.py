@@ -3,11 +3,11 @@ from __future__ import annotations
 import pytest
 
 from evenkeel.domain import codec
+from evenkeel.domain.moves import Move, MoveKind
 from evenkeel.errors import DataError
 from evenkeel.kafka.clients.reader import LogRecord
 from evenkeel.keeper.moving.journal import find_run
 from evenkeel.keeper.moving.run import MOVES_KEY, Ended, Flight, OwnEntry, OwnRate, Run, RunState
-from evenkeel.planning.moves_plan import Move, MoveKind
 from evenkeel.reasons import Reason
 
 MOVE = Move("t", 0, (1, 2), (3, 2), 10, "/a", MoveKind.BROKER, 3, 1, 1, None, 10, 1000)

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from evenkeel.domain.moves import Move
 from evenkeel.keeper.moving.pace import Harm, first_rate, next_rate, write_rate
 from evenkeel.keeper.moving.settings import MoveSettings
-from evenkeel.planning.moves_plan import Move
 
 MB = 1_000_000
 MOVES = [

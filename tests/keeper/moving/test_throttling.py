@@ -3,13 +3,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evenkeel.domain.moves import Move, MoveKind
 from evenkeel.kafka.answers import BrokerRates, PartitionAnswer, TopicAnswer
 from evenkeel.kafka.wire import DIRECTORY_RATE, FOLLOWER_RATE, LEADER_RATE
 from evenkeel.keeper.moving.observation import Observation
 from evenkeel.keeper.moving.run import OwnEntry, OwnRate, Run
 from evenkeel.keeper.moving.steps import AddEntries, DropEntries, DropRate, SetRate
 from evenkeel.keeper.moving.throttling import Throttles, find_wanted, plan_throttles
-from evenkeel.planning.moves_plan import Move, MoveKind
 
 MOVE = Move("t", 0, (1, 2), (3, 2), 10, copied_to=3, copied_from=1)
 LOCAL = Move("t", 1, (1,), (1,), 10, "/b", MoveKind.DIRECTORY, 1, 1)

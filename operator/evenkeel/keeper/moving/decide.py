@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from evenkeel.domain.moves import Move
 from evenkeel.keeper.moving.flights import Advance, advance, begin, note_growth
 from evenkeel.keeper.moving.guards import (
     Check,
@@ -25,7 +26,6 @@ from evenkeel.keeper.moving.status import copied_bytes, expected_bytes
 from evenkeel.keeper.moving.steps import Reassign, Step
 from evenkeel.keeper.moving.throttling import Throttling, find_wanted, plan_throttles
 from evenkeel.keeper.moving.watch import Timers, Watch, estimate_writes
-from evenkeel.planning.moves_plan import Move
 from evenkeel.reasons import Reason
 
 

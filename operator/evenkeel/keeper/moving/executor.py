@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Protocol
 
+from evenkeel.domain.moves import Move
 from evenkeel.errors import EvenkeelError, InputError, RetryableError
 from evenkeel.kafka.answers import TopicPartition
 from evenkeel.keeper.moving.decide import Decision, decide
@@ -28,7 +29,6 @@ from evenkeel.keeper.moving.run import Run, RunState
 from evenkeel.keeper.moving.settings import MoveSettings
 from evenkeel.keeper.moving.steps import AddEntries, Reassign, SetRate, Step
 from evenkeel.keeper.moving.watch import Watch
-from evenkeel.planning.moves_plan import Move
 from evenkeel.reasons import Reason
 
 log = logging.getLogger(__name__)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from evenkeel.domain.moves import Move, MoveKind
 from evenkeel.kafka.answers import TopicPartition
 from evenkeel.keeper.moving.guards import find_places, find_rooms
 from evenkeel.keeper.moving.observation import Observation
@@ -13,7 +14,6 @@ from evenkeel.keeper.moving.settings import MoveSettings
 from evenkeel.keeper.moving.status import Status, copied_bytes, expected_bytes, find_status, may_cancel
 from evenkeel.keeper.moving.steps import Place, Reassign, Step
 from evenkeel.keeper.moving.watch import Timers, Watch
-from evenkeel.planning.moves_plan import Move, MoveKind
 from evenkeel.reasons import Reason
 
 REORDER_SECONDS = 30.0

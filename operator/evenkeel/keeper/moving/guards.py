@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from evenkeel.domain.moves import Move, MoveKind
 from evenkeel.kafka.answers import DirAnswer, PartitionAnswer, TopicPartition
 from evenkeel.keeper.moving.observation import Observation
 from evenkeel.keeper.moving.run import Run
 from evenkeel.keeper.moving.settings import MoveSettings
 from evenkeel.keeper.moving.status import copied_bytes, expected_bytes, in_sync
-from evenkeel.planning.moves_plan import Move, MoveKind
 from evenkeel.reasons import Reason
 
 

@@ -6,13 +6,13 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from evenkeel.domain.moves import Move
 from evenkeel.keeper.moving.settings import (
     LEAST_BYTES_PER_SECOND,
     MOST_BYTES_PER_SECOND,
     START_BYTES_PER_SECOND,
     MoveSettings,
 )
-from evenkeel.planning.moves_plan import Move
 
 HALVE_SECONDS = 15.0
 """Kafka's quota is a mean over about 10 s: the effect of a change is not seen sooner."""

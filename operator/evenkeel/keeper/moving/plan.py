@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from evenkeel.domain import codec
+from evenkeel.domain.moves import Batch, Move
 from evenkeel.errors import InputError
-from evenkeel.planning.moves_plan import Batch, Move, MovesPlan
+from evenkeel.planning.moves_plan import MovesPlan
 from evenkeel.reasons import Reason
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from evenkeel.domain.moves import Move
 from evenkeel.kafka.answers import TopicPartition
-from evenkeel.planning.moves_plan import Move
 from evenkeel.reasons import Reason
 
 MOVES_KEY = b"moves"

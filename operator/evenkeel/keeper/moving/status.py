@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from evenkeel.domain.moves import Move, MoveKind
 from evenkeel.keeper.moving.observation import Observation
 from evenkeel.keeper.moving.run import Flight
-from evenkeel.planning.moves_plan import Move, MoveKind
 
 
 class Status(StrEnum):

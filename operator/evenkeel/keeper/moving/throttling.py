@@ -10,11 +10,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from evenkeel.domain.moves import Move, MoveKind
 from evenkeel.kafka.wire import DIRECTORY_RATE, FOLLOWER_RATE, LEADER_RATE
 from evenkeel.keeper.moving.observation import Observation
 from evenkeel.keeper.moving.run import OwnEntry, OwnRate, Run
 from evenkeel.keeper.moving.steps import AddEntries, DropEntries, DropRate, SetRate, Step
-from evenkeel.planning.moves_plan import Move, MoveKind
 
 RateKey = tuple[int, str]
 EVERYTHING = "*"
