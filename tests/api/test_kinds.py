@@ -76,6 +76,8 @@ def test_policy_of_a_full_spec() -> None:
         exclude_topics=("Orders.v1_x-2",),
         slack_percent=0,
         move_budget_bytes=50 * 2**30,
+        throttle_bytes_per_second=50_000_000,
+        drain=(3, 9),
     )
 
 

@@ -7,14 +7,13 @@ from typing import Annotated, ClassVar
 
 from pydantic import ConfigDict, Field
 
+from evenkeel.api.balance import Balance
 from evenkeel.api.fields import (
     Bytes,
     Count,
     Labels,
     NamespaceName,
     Permille,
-    Quantity,
-    TopicName,
     listing,
     quantity_bytes,
     rule,
@@ -33,7 +32,7 @@ from evenkeel.api.meta import (
     Status,
 )
 from evenkeel.domain.connection import Protocol, SaslMechanism
-from evenkeel.domain.exchange import BalanceMode, LoadSource, Policy
+from evenkeel.domain.exchange import LoadSource, Policy
 
 _PORT = "([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
 _HOST = r"([A-Za-z0-9]([-A-Za-z0-9._]*[A-Za-z0-9])?|[[][0-9A-Fa-f:.]+[]])"
@@ -157,39 +156,6 @@ class Measure(Base):
     """Where loads of nodes come from, for the score NodeLoad; default: nowhere."""
 
 
-def _without_automatic() -> list[str]:
-    return [mode.value for mode in BalanceMode if mode is not BalanceMode.AUTOMATIC]
-
-
-class Balance(Base):
-    """When replicas should move between disks."""
-
-    model_config = ConfigDict(
-        json_schema_extra=rules(
-            rule(
-                "self.leavePercent < self.enterPercent",
-                "leavePercent must be below enterPercent",
-                fieldPath=".leavePercent",
-            )
-        )
-    )
-
-    mode: Annotated[BalanceMode, Field(json_schema_extra={"enum": _without_automatic()})] = (
-        BalanceMode.PROPOSE
-    )
-    """Disabled plans nothing; Propose plans moves and shows them in status. This version moves nothing by itself."""
-    enter_percent: Annotated[int, Field(ge=1, le=100)] = 10
-    """Moves are planned once some volume's fill differs from the mean by more than this, in percent of the mean."""
-    leave_percent: Annotated[int, Field(ge=0, le=99)] = 3
-    """Moves are planned down to this difference, in percent of the mean."""
-    max_fill_percent: Annotated[int, Field(ge=10, le=99)] = 85
-    """Fill, in percent of a volume's capacity, above which routers stop writing to it and no move may bring it."""
-    exclude_topics: Annotated[tuple[TopicName, ...], listing("set", most=256)] = ()
-    """Topics, by their exact names, whose replicas never move; internal topics never do."""
-    move_budget_bytes: Quantity | None = None
-    """Most bytes that one plan may move, as a quantity such as `50Gi`; default: no limit."""
-
-
 class Routing(Base):
     """How routes are planned, for all topics of the cluster."""
 
@@ -290,6 +256,8 @@ class BalancedClusterSpec(Base):
             slack_percent=self.routing.slack_permille / 10,
             move_budget_bytes=None if budget is None else quantity_bytes(budget),
             loads=self.measure.prometheus.domain() if self.measure.prometheus is not None else None,
+            throttle_bytes_per_second=self.balance.throttle.fixed(),
+            drain=tuple(sorted(self.balance.drain_brokers)),
         )
 
 
@@ -325,6 +293,14 @@ class MovesStatus(Base):
     """Largest difference of a volume's fill from the mean now, in thousandths of the mean."""
     deviation_after_permille: Permille | None = None
     """The same after the moves."""
+    cure: Annotated[str, Field(max_length=32)] | None = None
+    """What heals the imbalance: Route, Move or None; absent: not decided, as nothing is routed."""
+    routing_seconds: Count | None = None
+    """Time that routing alone needs, in seconds; absent: it never heals it, or nothing is routed."""
+    limit_seconds: Count | None = None
+    """Time until the first volume reaches maxFillPercent, in seconds; absent: not within a year, or not known."""
+    plan: Annotated[str, Field(max_length=63)] | None = None
+    """Name of the RebalancePlan that is not finished; absent: there is none."""
 
 
 class BalancedClusterStatus(Status):

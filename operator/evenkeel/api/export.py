@@ -9,7 +9,7 @@ import yaml
 from pydantic import BaseModel
 
 from evenkeel import names
-from evenkeel.api.fields import NAME_LIMIT, rule
+from evenkeel.api.fields import rule
 from evenkeel.api.kinds import KINDS
 from evenkeel.api.meta import Column, Definition, Resource
 from evenkeel.api.structural import Schema, SchemaError, arrange, build_schema, flatten
@@ -122,8 +122,8 @@ def _name_rules(definition: Definition) -> list[dict[str, str]]:
         return []
     return [
         rule(
-            f"self.metadata.name.size() <= {NAME_LIMIT}",
-            f"metadata.name must be at most {NAME_LIMIT} characters",
+            f"self.metadata.name.size() <= {definition.name_limit}",
+            f"metadata.name must be at most {definition.name_limit} characters",
             fieldPath=".metadata.name",
         ),
         rule(

@@ -114,6 +114,7 @@ Labels = Annotated[
     ),
 ]
 """Labels that must all be present; the one map shape that Kubernetes users expect."""
+BrokerId = Annotated[int, Field(ge=0, le=2**31 - 1)]
 Bytes = Annotated[int, Field(ge=0)]
 Count = Annotated[int, Field(ge=0)]
 Permille = Annotated[int, Field(ge=0)]

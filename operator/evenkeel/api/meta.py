@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from evenkeel import names
 from evenkeel.api.fields import (
     MESSAGE_LIMIT,
+    NAME_LIMIT,
     DnsName,
     Labels,
     LabelValue,
@@ -249,6 +250,8 @@ class Definition:
     namespaced: bool = True
     name_pattern: str | None = None
     """RE2 of metadata.name; None: no rule of ours on names."""
+    name_limit: int = NAME_LIMIT
+    """Longest metadata.name, where there is a pattern."""
 
 
 OBJECT_NAME = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
