@@ -11,7 +11,7 @@ import numpy as np
 from evenkeel.domain.exchange import TopicRouting
 from evenkeel.domain.snapshot import ClusterSnapshot, Incoming, Partition, Topic
 from evenkeel.planning.retention import kept_bytes, look_ahead_seconds, topic_retention
-from evenkeel.planning.space import Floats, Space, add_to_replicas, copied_bytes
+from evenkeel.planning.space import Floats, Space, add_to_replicas, copied_bytes, inbound_bytes
 
 FEW_PERCENT = 20
 """Below this share of a topic's inflow weights hardly decide where its bytes lie (design section 3)."""
@@ -119,29 +119,16 @@ def base_bytes(snapshot: ClusterSnapshot, space: Space, inflow: Mapping[str, Inf
     """
     change = np.zeros(len(space.volumes))
     for partition in snapshot.partitions:
-        _add_inbound(change, space, partition)
-        for volume, size in copied_bytes(space, partition):
+        for volume, size in inbound_bytes(space, partition):
             change[volume] += size
+        for volume, copied in copied_bytes(space, partition):
+            change[volume] += copied
         if partition.expiring_bytes:
             add_to_replicas(change, space, partition, -float(partition.expiring_bytes))
     unsteered = {topic: expected.unsteered for topic, expected in inflow.items() if expected.unsteered > 0}
     for topic, partitions in snapshot.group_partitions(unsteered).items():
         _add_unsteered(change, space, partitions, unsteered[topic])
     return np.maximum(space.used + change, 0.0)
-
-
-def _add_inbound(change: Floats, space: Space, partition: Partition) -> None:
-    """Bytes that adding replicas have still to receive."""
-    sizes = partition.replica_bytes
-    whole = max((size for broker, size in sizes.items() if broker not in partition.adding), default=0)
-    for broker in partition.adding:
-        volume = space.locate(partition, broker)
-        if volume is None:
-            continue
-        if partition.adding_bytes is not None:
-            change[volume] += partition.adding_bytes / len(partition.adding)
-        else:
-            change[volume] += max(0, whole - sizes.get(broker, 0))
 
 
 def _add_unsteered(change: Floats, space: Space, partitions: list[Partition], total: float) -> None:

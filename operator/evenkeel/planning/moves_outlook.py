@@ -13,7 +13,7 @@ from evenkeel.planning.inflow import expect_inflow, unsteered_shares
 from evenkeel.planning.moves_plan import MovesRequest
 from evenkeel.planning.route_or_move import expiry_seconds, seconds_ahead
 from evenkeel.planning.routing import RoutesPlan
-from evenkeel.planning.space import Floats, Space, copied_bytes
+from evenkeel.planning.space import Floats, Space, copied_bytes, inbound_bytes
 
 Key = tuple[str, int]
 
@@ -42,7 +42,7 @@ def build_outlook(
     until_seconds: float | None = None,
 ) -> Outlook:
     """Levels from which moves start: `until_seconds` from now, and no later than weights look ahead."""
-    now, highest = _with_running_moves(snapshot, space)
+    now, highest = with_running_moves(snapshot, space)
     growth: Mapping[Key, float] = {}
     if request.routed and request.routes is not None:
         growth = _growth(snapshot, space, policy, request, request.routes, until_seconds)
@@ -59,20 +59,16 @@ def build_outlook(
     return Outlook(used=used, highest=np.maximum(highest, used), growth=growth)
 
 
-def _with_running_moves(snapshot: ClusterSnapshot, space: Space) -> tuple[Floats, Floats]:
+def with_running_moves(snapshot: ClusterSnapshot, space: Space) -> tuple[Floats, Floats]:
     """Bytes once the moves that run now have ended, and at their worst moment."""
     ended, highest = space.used, space.used
     for partition in snapshot.partitions:
-        sizes = partition.replica_bytes
-        whole = max(sizes.values(), default=0)
-        for broker in partition.adding:
-            if (volume := space.locate(partition, broker)) is not None:
-                coming = max(0, whole - sizes.get(broker, 0))
-                ended[volume] += coming
-                highest[volume] += coming
+        for volume, coming in inbound_bytes(space, partition):
+            ended[volume] += coming
+            highest[volume] += coming
         for broker in partition.removing:
-            if (volume := space.locate(partition, broker)) is not None:
-                ended[volume] -= sizes.get(broker, 0)
+            if (gone := space.locate(partition, broker)) is not None:
+                ended[gone] -= partition.replica_bytes.get(broker, 0)
         for volume, size in copied_bytes(space, partition):
             ended[volume] += size
             highest[volume] += max(0, size)  # what is freed at the end is still there meanwhile

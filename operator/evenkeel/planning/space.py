@@ -130,6 +130,23 @@ def copied_bytes(space: Space, partition: Partition) -> Iterator[tuple[int, int]
             yield source, -size
 
 
+def inbound_bytes(space: Space, partition: Partition) -> Iterator[tuple[int, float]]:
+    """What replicas that are being added have still to receive: (index of a volume, bytes).
+
+    As Kafka tells it; where it does not, up to the size of the largest replica that is whole.
+    """
+    sizes = partition.replica_bytes
+    whole = max((size for broker, size in sizes.items() if broker not in partition.adding), default=0)
+    for broker in partition.adding:
+        volume = space.locate(partition, broker)
+        if volume is None:
+            continue
+        if partition.adding_bytes is not None:
+            yield volume, partition.adding_bytes / len(partition.adding)
+        else:
+            yield volume, max(0, whole - sizes.get(broker, 0))
+
+
 def unplaced(space: Space, partitions: tuple[Partition, ...]) -> tuple[str, ...]:
     """Paths of replicas on measured brokers with several volumes of which the directory is not known."""
     known = {broker for broker, _ in space.index}
