@@ -11,6 +11,8 @@ from kafka.protocol.admin import (
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirsResponse,
     DescribeConfigsResponse,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
@@ -153,3 +155,26 @@ def test_lists_are_told_as_far_as_the_topic_sets_them() -> None:
     assert wire.parse_lists(configs((leader, "0:1", 1), (follower, "", 5))) == {"t": {"leader": "0:1"}}
     assert wire.parse_lists(configs((leader, "", 1))) == {"t": {"leader": ""}}
     assert wire.parse_lists(configs(error=3)) == {}
+
+
+def test_only_preferred_leaders_are_elected() -> None:
+    found = sent(ElectLeadersRequest, moves.elect_request([("t", 0), ("u", 2), ("t", 1)], 5000), 2)
+    assert (found.election_type, found.timeout_ms) == (0, 5000)
+    assert {row.topic: row.partitions for row in found.topic_partitions} == {"t": [0, 1], "u": [2]}
+
+
+def test_an_election_that_is_not_needed_is_no_refusal() -> None:
+    kind = ElectLeadersResponse.ReplicaElectionResult
+    row = kind.PartitionResult
+    codes = [0, theirs.ElectionNotNeededError.errno, theirs.PreferredLeaderNotAvailableError.errno]
+    rows = [row(partition_id=i, error_code=code, error_message="no") for i, code in enumerate(codes)]
+    results = [kind(topic="t", partition_result=rows)]
+    response = ElectLeadersResponse(throttle_time_ms=0, error_code=0, replica_election_results=results)
+    assert list(moves.parse_elected(response)) == [("t", 2)]
+    refused = ElectLeadersResponse(
+        throttle_time_ms=0,
+        error_code=theirs.ClusterAuthorizationFailedError.errno,
+        replica_election_results=[],
+    )
+    with pytest.raises(theirs.ClusterAuthorizationFailedError):
+        moves.parse_elected(refused)

@@ -19,6 +19,11 @@ def test_claims_are_dated_by_the_broker() -> None:
     assert control.config["message.timestamp.type"] == "LogAppendTime"
 
 
+def test_the_newest_run_of_moves_is_never_forgotten() -> None:
+    control = {spec.name: spec for spec in internal_topics(3)}[names.CONTROL_TOPIC]
+    assert (control.config["retention.ms"], control.config["cleanup.policy"]) == ("-1", "compact,delete")
+
+
 @pytest.mark.parametrize(("brokers", "partitions"), [(1, 12), (3, 18), (10, 60)])
 def test_a_data_topic_has_six_partitions_per_broker(brokers: int, partitions: int) -> None:
     data = dataset_topics(OWN, brokers)[0]

@@ -18,6 +18,7 @@ from kafka.admin import ConfigResourceType
 from kafka.protocol.admin import (
     AlterPartitionReassignmentsRequest,
     AlterReplicaLogDirsRequest,
+    ElectLeadersRequest,
     IncrementalAlterConfigsRequest,
 )
 
@@ -33,6 +34,9 @@ _CONFIG_RIGHT = "AlterConfigs on the Cluster and on Topic *"
 _DONE = (theirs.NoError, theirs.NoReassignmentInProgressError)
 _PLACED = (theirs.NoError, theirs.ReplicaNotAvailableError)
 """A replica that is not there yet: the broker remembers where to make it (until it restarts)."""
+_ELECTED = (theirs.NoError, theirs.ElectionNotNeededError)
+_PREFERRED = 0
+"""Type of election: the first replica, if it is in sync."""
 
 
 class ConfigOperation(IntEnum):
@@ -94,6 +98,15 @@ class MovesAdmin(Admin):
             else:
                 failed.update({(broker, key): error for key, error in answer.items()})
         return failed
+
+    def elect_preferred(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, EvenkeelError]:
+        """Make the first replica lead, where it is in sync; returns those that Kafka refused.
+
+        Raises:
+            EvenkeelError: no answer, or the right Alter on the Cluster is missing.
+        """
+        build = functools.partial(elect_request, partitions, int(self._timeout * 1000))
+        return self._asker.ask_any(build, "electing leaders", _MOVE_RIGHT, parse_elected)
 
     def change_topics(self, changes: Sequence[ConfigChange]) -> dict[str, EvenkeelError]:
         """Change settings of topics; returns topics that were refused, with why.
@@ -195,6 +208,27 @@ def parse_place(response: Any) -> dict[TopicPartition, EvenkeelError]:
         for topic in response.results
         for row in topic.partitions
         if theirs.for_code(row.error_code) not in _PLACED
+    }
+
+
+def elect_request(partitions: Sequence[TopicPartition], timeout_ms: int) -> Any:
+    """ElectLeaders of the preferred replicas."""
+    rows: dict[str, list[int]] = defaultdict(list)
+    for name, partition in partitions:
+        rows[name].append(partition)
+    kind = ElectLeadersRequest.TopicPartitions
+    topics = [kind(topic=name, partitions=found) for name, found in rows.items()]
+    return ElectLeadersRequest(election_type=_PREFERRED, topic_partitions=topics, timeout_ms=timeout_ms)
+
+
+def parse_elected(response: Any) -> dict[TopicPartition, EvenkeelError]:
+    """Partitions whose election was refused."""
+    wire.check(response.error_code)
+    return {
+        (topic.topic, row.partition_id): _refusal(row, f"electing {topic.topic}-{row.partition_id}")
+        for topic in response.replica_election_results
+        for row in topic.partition_result
+        if theirs.for_code(row.error_code) not in _ELECTED
     }
 
 

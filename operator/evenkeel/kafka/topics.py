@@ -40,8 +40,9 @@ def internal_topics(brokers: int) -> tuple[TopicSpec, ...]:
     copies = min(3, max(1, brokers))
     broker_time = {"message.timestamp.type": "LogAppendTime"}
     return (
-        # A claim's age is the broker's clock, not that of whoever wrote it.
-        TopicSpec(names.CONTROL_TOPIC, 1, copies, {**_STATE, **broker_time}),
+        # A claim's age is the broker's clock, not that of whoever wrote it. A run of moves is never forgotten: a keeper
+        # that was away for days has to know what of it is still in Kafka. Compaction keeps one record per key.
+        TopicSpec(names.CONTROL_TOPIC, 1, copies, {**_STATE, **broker_time, "retention.ms": "-1"}),
         TopicSpec(names.ROUTES_TOPIC, 1, copies, _STATE),
         TopicSpec(
             names.HEARTBEATS_TOPIC,

@@ -21,6 +21,7 @@ from evenkeel.keeper.moving.plan import ApprovedPlan
 from evenkeel.keeper.moving.progress import (
     MoveEvent,
     MoveProgress,
+    describe_end,
     find_events,
     measure_progress,
     measure_speed,
@@ -98,8 +99,8 @@ class Executor:
         """
         self._recover(plan)
         self.events = ()
-        if self.progress is not None and self._is_idle(plan):
-            return self.progress
+        if self._is_idle(plan) and (self.progress is not None or plan is None):
+            return self.progress or describe_end(self._run)
         with self._open_hand() as hand:
             seen = hand.look(find_needed(plan, self._run))
             if plan is not None and plan.cluster_id not in (None, seen.cluster_id):
@@ -117,6 +118,11 @@ class Executor:
             doubt_at=seen.at if doubtful else decision.watch.doubt_at,
         )
         return self._tell(decision, plan, seen, failures)
+
+    def recall(self) -> Run | None:
+        """The newest run, from the journal where this process does not know it yet; errors as `Journal.read`."""
+        self._recover(None)
+        return self._run
 
     def forget(self) -> None:
         """The claim was lost, or another cluster is meant: read the journal before anything else."""

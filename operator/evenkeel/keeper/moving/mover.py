@@ -14,6 +14,7 @@ from evenkeel.keeper.moving.hand import open_kafka
 from evenkeel.keeper.moving.journal import ClaimJournal, Journal
 from evenkeel.keeper.moving.plan import ApprovedPlan
 from evenkeel.keeper.moving.progress import MoveEvent, MoveProgress
+from evenkeel.keeper.moving.run import Run
 from evenkeel.keeper.moving.settings import MoveSettings
 
 
@@ -59,6 +60,23 @@ class Mover:
         if not self._claim.held:
             self.forget()
             return None
+        try:
+            found = self._live(connection).turn(plan, settings)
+        except FencedError:
+            self.forget()
+            raise
+        self._again = False  # a later life goes on, it does not begin anew
+        return found
+
+    def recall(self, connection: Connection) -> Run | None:
+        """The newest run by the journal, whoever began it; None too while the claim is not held.
+
+        Raises:
+            EvenkeelError: as `Journal.read`.
+        """
+        return self._live(connection).recall() if self._claim.held else None
+
+    def _live(self, connection: Connection) -> Executor:
         life = (connection, self._claim.epoch)
         if self._executor is None or life != self._life:
             self._life = life
@@ -68,13 +86,7 @@ class Mover:
                 monotonic=self._monotonic,
                 again=self._again,
             )
-        try:
-            found = self._executor.turn(plan, settings)
-        except FencedError:
-            self.forget()
-            raise
-        self._again = False  # a later life goes on, it does not begin anew
-        return found
+        return self._executor
 
     def forget(self) -> None:
         """Another life begins by reading the journal."""

@@ -18,7 +18,8 @@ class ApprovedPlan:
     """What may run. Made by `approve` or `approve_batches`."""
 
     id: str
-    """SHA-256 over the batches: another move is another plan, whatever its name."""
+    """SHA-256 over the batches and the plan's UID: another move is another plan, whatever its name; and the same
+    moves, approved once more, are another plan too."""
     name: str
     """The planner's hash, for people."""
     batches: tuple[tuple[Move, ...], ...]
@@ -34,6 +35,7 @@ class ApprovedPlan:
 @dataclass(frozen=True, slots=True)
 class _Hashed:
     batches: tuple[Batch, ...]
+    uid: str | None = None
 
 
 def approve(plan: MovesPlan, cluster_id: str | None = None) -> ApprovedPlan:
@@ -42,9 +44,19 @@ def approve(plan: MovesPlan, cluster_id: str | None = None) -> ApprovedPlan:
 
 
 def approve_batches(
-    name: str, batches: Iterable[Sequence[Move]], cluster_id: str | None = None
+    name: str,
+    batches: Iterable[Sequence[Move]],
+    cluster_id: str | None = None,
+    *,
+    uid: str | None = None,
 ) -> ApprovedPlan:
     """Batches of moves as a plan.
+
+    Args:
+        name: the planner's hash.
+        batches: moves that run at the same time, in the order of the plan.
+        cluster_id: Kafka's name for the cluster that it was planned for; None: not known.
+        uid: of the RebalancePlan; a plan that has ended is over for good, one of another UID is another.
 
     Raises:
         InputError: a partition is in two moves.
@@ -56,5 +68,5 @@ def approve_batches(
             message = f"moves: {move.topic}-{move.partition} is there twice; one move per partition and plan"
             raise InputError(message, reason=Reason.INVALID_SPEC)
         known.add((move.topic, move.partition))
-    body = codec.dumps(_Hashed(tuple(Batch(i, moves, 0.0, 0) for i, moves in enumerate(kept))))
+    body = codec.dumps(_Hashed(tuple(Batch(i, moves, 0.0, 0) for i, moves in enumerate(kept)), uid))
     return ApprovedPlan(hashlib.sha256(body.encode()).hexdigest(), name, kept, cluster_id)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from evenkeel.keeper.moving.decide import Decision
 from evenkeel.keeper.moving.observation import Observation
 from evenkeel.keeper.moving.plan import ApprovedPlan
-from evenkeel.keeper.moving.run import RunState
+from evenkeel.keeper.moving.run import Run, RunState
 from evenkeel.keeper.moving.status import copied_bytes, expected_bytes
 from evenkeel.reasons import Reason
 
@@ -103,6 +103,23 @@ def measure_progress(decision: Decision, plan: ApprovedPlan | None, seen: Observ
         bytes_done=done,
         bytes=total,
         bytes_per_second=run.bytes_per_second,
+        clean=run.clean,
+    )
+
+
+def describe_end(run: Run | None) -> MoveProgress:
+    """What is known of a run that is over and clean without asking Kafka; without a run that there is none."""
+    if run is None:
+        return MoveProgress("", "", Reason.NOTHING_TO_DO, "no plan is approved")
+    return MoveProgress(
+        plan=run.plan,
+        name=run.name,
+        reason=run.reason,
+        message=run.message,
+        state=run.state,
+        moves_done=len(run.ended),
+        moves_failed=sum(one.reason is not Reason.MOVED for one in run.ended),
+        moves=len(run.ended),
         clean=run.clean,
     )
 
