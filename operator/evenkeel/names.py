@@ -40,6 +40,8 @@ GATE_WARM = "evenkeel.dev/warm"
 """Scheduling gate that a user puts on pods which should wait until their dataset is warm."""
 ANNOTATION_HOLD = "evenkeel.dev/hold"
 FINALIZER = "evenkeel.dev/delete-topic"
+FINALIZER_MOVES = "evenkeel.dev/cancel-moves"
+"""On a BalancedCluster from the approval of a plan to its end: moves are cancelled before their cluster is forgotten."""
 
 CSI_DRIVER = "cache.evenkeel.dev"
 CSI_ATTRIBUTE_DATASET = "dataset"

@@ -34,7 +34,10 @@ def keeper_pod(world: World) -> dict[str, Any]:
 def test_status_as_people_see_it() -> None:
     world = started()
     world.keeper_runs()
-    moves = MovesReport(Reason.MOVES_PLANNED, "2 replicas would move", 2, 500, 300, 20)
+    moves = MovesReport(
+        Reason.MOVES_PLANNED, "2 replicas would move", "Move", 90_000, 60_000,
+        moves=2, move_bytes=500, deviation_before_permille=300, deviation_after_permille=20,
+    )  # fmt: skip
     volumes = (VolumeReport(1, "/data", 1000, 900, "node-1"), VolumeReport(2, "/data", None, None))
     world.report(volumes=volumes, moves=moves, deviation_permille=300, max_fill_permille=900)
     world.run("BalancedCluster", "kafka")

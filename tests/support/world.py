@@ -92,6 +92,19 @@ class World:
             self.change(kind, name, namespace=namespace, status=prune(plan.status))
         return plan
 
+    def patch(self, plan: Plan) -> None:
+        """Carry out the merge patches of a plan."""
+        for patch in plan.patches:
+            assert not isinstance(patch.body, tuple)
+            item = self.get(patch.resource.kind, patch.name, patch.namespace or "")
+            assert item is not None
+            meta = dict(patch.body.get("metadata", {}))
+            assert meta.pop("resourceVersion", None) in (None, item["metadata"]["resourceVersion"])
+            spec = {**item["spec"], **patch.body["spec"]} if "spec" in patch.body else item["spec"]
+            self.change(
+                patch.resource.kind, patch.name, namespace=patch.namespace or "", metadata=meta, spec=spec
+            )
+
     def pass_time(self, seconds: float) -> None:
         """Move the clock."""
         self.now += timedelta(seconds=seconds)

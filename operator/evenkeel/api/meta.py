@@ -211,6 +211,14 @@ class PodDefaults(Base):
     """CPU and memory of each pod's container."""
 
 
+class OwnerReference(Base):
+    """An object that this one goes with."""
+
+    name: str
+    uid: str
+    controller: bool = False
+
+
 class Metadata(Base):
     """The part of an object's metadata that Evenkeel uses."""
 
@@ -224,6 +232,7 @@ class Metadata(Base):
     labels: dict[str, str] = Field(default_factory=dict)
     annotations: dict[str, str] = Field(default_factory=dict)
     finalizers: tuple[str, ...] = ()
+    owner_references: tuple[OwnerReference, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,16 @@ from typing import Any
 
 from evenkeel.api.balanced_cluster import BalancedCluster, BalancedClusterStatus, MovesStatus, VolumeStatus
 from evenkeel.api.meta import clip
+from evenkeel.api.rebalance_plan import RebalancePlan
+from evenkeel.controller.cluster_end import EndInput, plan_end
+from evenkeel.controller.cluster_plans import (
+    Proposal,
+    decide_pending,
+    guard_cluster,
+    next_look,
+    plan_proposal,
+    remove_outlived,
+)
 from evenkeel.controller.conditions import (
     Condition,
     Status,
@@ -17,9 +27,10 @@ from evenkeel.controller.conditions import (
 )
 from evenkeel.controller.keeper_objects import build_keeper
 from evenkeel.controller.plan import Moment, Plan, Saying
+from evenkeel.controller.plans import Plans
 from evenkeel.controller.pods import Images
 from evenkeel.controller.store import Object
-from evenkeel.domain.exchange import BalanceMode, Desired, Report
+from evenkeel.domain.exchange import Desired, Report
 from evenkeel.reasons import ConditionType, Reason
 
 VOLUMES_LIMIT = 512
@@ -48,35 +59,50 @@ class ClusterInput:
     """Why the report cannot be read; empty if it can, or if there is none."""
     deployment: Object | None
     images: Images
+    plans: Plans
+    """All plans of moves for it."""
+    namespace_ends: bool = False
+    """Its namespace is being deleted with everything in it."""
     places_problem: str = ""
     """What is not known of where brokers run although the spec says how to find them."""
 
 
 def plan_cluster(given: ClusterInput, at: Moment) -> Plan:
-    """Keeper objects, status, events. A cluster that is being deleted is left to the garbage collector."""
+    """Keeper objects, plans of moves, status, events. One that is being deleted is left to the garbage collector."""
     cluster = given.cluster
+    keeper = build_keeper(cluster, given.desired, given.images)
     if cluster.metadata.deletion_timestamp is not None:
-        return Plan()
-    conditions = decide_conditions(given)
+        return plan_end(_end(given), keeper[0], at)
+    proposal = plan_proposal(given.plans, given.desired, given.report, at)
+    conditions = decide_conditions(given, proposal, at)
     present = (given.item.get("status") or {}).get("conditions") or ()
-    status = _build_status(given.report).dump()
+    status = _build_status(given.report, given.plans.open).dump()
     generation = cluster.metadata.generation
     status["observedGeneration"] = generation
     status["conditions"] = build_conditions(present, conditions, generation, at)
     return Plan(
-        children=build_keeper(cluster, given.desired, given.images),
+        children=(*keeper, *(() if proposal.child is None else (proposal.child,))),
+        removals=remove_outlived(given.plans, at.now),
+        patches=guard_cluster(given.plans),
         status=status,
         sayings=tuple(Saying(given.item, note) for note in transitions(present, conditions, "Measure")),
+        again_seconds=next_look(given.plans, at.now),
     )
 
 
-def decide_conditions(given: ClusterInput) -> tuple[Condition, ...]:
+def _end(given: ClusterInput) -> EndInput:
+    return EndInput(
+        given.item, given.cluster, given.desired, given.report, given.deployment, given.namespace_ends
+    )
+
+
+def decide_conditions(given: ClusterInput, proposal: Proposal, at: Moment) -> tuple[Condition, ...]:
     """Ready, and beside it what the newest measurement says."""
     report = given.report
     first = _decide_ready(given)
     if report is None:
         return first
-    return (*first, _decide_balanced(given.cluster, report), _decide_plan(given.cluster, report),
+    return (*first, _decide_balanced(given.cluster, report), decide_pending(given.plans, report, proposal, at),
             _decide_storage(given.cluster, report), *_decide_loads(given.cluster, report))  # fmt: skip
 
 
@@ -167,16 +193,6 @@ def _decide_balanced(cluster: BalancedCluster, report: Report) -> Condition:
     return Condition(kind, Status.FALSE, Reason.IMBALANCED, message)
 
 
-def _decide_plan(cluster: BalancedCluster, report: Report) -> Condition:
-    kind = ConditionType.PLAN_PENDING
-    if cluster.spec.balance.mode is BalanceMode.DISABLED:
-        return Condition(kind, Status.FALSE, Reason.DISABLED, "spec.balance.mode is Disabled")
-    if report.moves is None:
-        return Condition(kind, Status.FALSE, Reason.PENDING, "no moves have been planned yet")
-    status = Status.TRUE if report.moves.moves > 0 else Status.FALSE
-    return Condition(kind, status, report.moves.reason, report.moves.message)
-
-
 def _decide_storage(cluster: BalancedCluster, report: Report) -> Condition:
     kind = ConditionType.STORAGE_LOW
     fill = report.max_fill_permille
@@ -226,7 +242,7 @@ def _decide_loads(cluster: BalancedCluster, report: Report) -> tuple[Condition, 
     return (Condition(kind, Status.FALSE, worst.reason, message),)
 
 
-def _build_status(report: Report | None) -> BalancedClusterStatus:
+def _build_status(report: Report | None, open_plan: RebalancePlan | None) -> BalancedClusterStatus:
     if report is None:
         return BalancedClusterStatus()
     moves = report.moves
@@ -256,5 +272,9 @@ def _build_status(report: Report | None) -> BalancedClusterStatus:
             move_bytes=moves.move_bytes,
             deviation_before_permille=moves.deviation_before_permille,
             deviation_after_permille=moves.deviation_after_permille,
+            cure=moves.cure,
+            routing_seconds=moves.routing_seconds,
+            limit_seconds=moves.limit_seconds,
+            plan=None if open_plan is None else open_plan.metadata.name,
         ),
     )

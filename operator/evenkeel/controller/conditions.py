@@ -104,7 +104,16 @@ def _essence(status: Mapping[str, Any]) -> tuple[Any, ...]:
             for one in status.get("conditions") or ()
         )
     )
-    fixed = ("observedGeneration", "clusterRef", "revision", "seed", "topics", "preload")
+    fixed = (
+        "observedGeneration",
+        "clusterRef",
+        "revision",
+        "seed",
+        "topics",
+        "preload",
+        "state",
+        "lastEvent",
+    )
     return (
         conditions,
         (status.get("ingest") or {}).get("round"),
@@ -147,6 +156,12 @@ QUIET = frozenset(
         Reason.PRELOADING,
         Reason.DELETING,
         Reason.PAUSED,
+        Reason.PLAN_PENDING,
+        Reason.MOVING,
+        Reason.MOVED,
+        Reason.PLAN_REJECTED,
+        Reason.PLAN_EXPIRED,
+        Reason.MOVES_CANCELLED,
         Reason.DISABLED,
         Reason.NOTHING_TO_DO,
         Reason.NO_INFLOW_KNOWN,

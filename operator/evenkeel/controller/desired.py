@@ -20,6 +20,7 @@ from evenkeel.domain.exchange import (
     DesiredTopic,
     Owner,
 )
+from evenkeel.domain.moves import DesiredPlan
 
 
 def build_connection(cluster: BalancedCluster, *, folder: str, move_folder: str | None = None) -> Connection:
@@ -44,6 +45,8 @@ def build_desired(
     *,
     elsewhere: Collection[str] = (),
     places: Sequence[BrokerPlace] = (),
+    plan: DesiredPlan | None = None,
+    propose: bool = True,
 ) -> Desired:
     """Sealed `Desired` of a cluster.
 
@@ -55,6 +58,8 @@ def build_desired(
         installation: who this operator is.
         elsewhere: UIDs of topics that somebody else manages: routed, and neither changed nor deleted.
         places: where its brokers run.
+        plan: the RebalancePlan that is not finished.
+        propose: whether a new one is welcome.
     """
     mine = [topic for topic in topics if belongs(topic.status.cluster_ref, topic, cluster)]
     waiting = {topic.metadata.uid for topic in topics if topic.status.cluster_ref is None}
@@ -62,6 +67,7 @@ def build_desired(
     rivals = [topic for topic in topics if topic.metadata.uid in ours | waiting]
     owned = [topic for topic in owners(rivals) if topic.metadata.uid in ours]
     living = [topic for topic in owned if topic.metadata.deletion_timestamp is None]
+    going = cluster.metadata.deletion_timestamp is not None
     return Desired(
         owner=Owner(installation, cluster.metadata.uid, cluster.key),
         connection=build_connection(cluster, folder="observe", move_folder="move"),
@@ -80,6 +86,9 @@ def build_desired(
             if is_topic_to_delete(one) and one.metadata.uid not in elsewhere
         ),
         places=tuple(places),
+        plan=None if going else plan,
+        propose=propose and not going,
+        release=going,
     ).sealed()
 
 

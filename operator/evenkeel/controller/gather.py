@@ -9,6 +9,7 @@ from typing import TypeVar
 from evenkeel import names
 from evenkeel.api.balanced_cluster import BalancedCluster
 from evenkeel.api.balanced_topic import BalancedTopic
+from evenkeel.api.plan_content import read_batches
 from evenkeel.api.training_dataset import TrainingDataset
 from evenkeel.controller import gates, loading, triggers
 from evenkeel.controller.cluster import ClusterInput, plan_cluster
@@ -20,8 +21,10 @@ from evenkeel.controller.loop import Planner
 from evenkeel.controller.nodes import NodeView, eligible_nodes, view_node
 from evenkeel.controller.places import find_places
 from evenkeel.controller.plan import Moment, Plan, Removal
+from evenkeel.controller.plans import Plans, tell_open
 from evenkeel.controller.pods import Images
 from evenkeel.controller.preload import PreloadInput, plan_preload
+from evenkeel.controller.rebalance import PlanInput, plan_rebalance
 from evenkeel.controller.references import Asker, Choice, admits_asker, choose_cluster
 from evenkeel.controller.refusal import plan_refusal
 from evenkeel.controller.store import Key, Object, Store
@@ -50,6 +53,7 @@ def build_planners(context: Context) -> dict[str, Planner]:
         triggers.CLUSTER: _guarded(context, gather_cluster),
         triggers.TOPIC: _guarded(context, gather_topic),
         triggers.DATASET: _guarded(context, gather_dataset),
+        triggers.PLAN: _guarded(context, gather_plan),
         triggers.PRELOAD.kind: lambda _store, _key, _at: plan_preload(gather_preload(context)),
     }
 
@@ -103,6 +107,7 @@ def gather_cluster(context: Context, item: Object, key: Key, at: Moment) -> Plan
         if one.status.cluster_ref is not None or _will_belong(views, one, cluster)
     ]
     places = find_places(cluster, views.broker_pods(cluster), report)
+    plans = _find_plans(views, cluster)
     return plan_cluster(
         ClusterInput(
             item=item,
@@ -114,7 +119,11 @@ def gather_cluster(context: Context, item: Object, key: Key, at: Moment) -> Plan
                 context.installation,
                 elsewhere=views.managed_elsewhere(topics, cluster),
                 places=places.known,
+                plan=tell_open(plans, at.now),
+                propose=plans.rejection(at.now) is None,
             ),
+            plans=plans,
+            namespace_ends=_is_ending(views.store.get("Namespace", "", key.namespace)),
             report=report,
             report_problem=problem,
             places_problem=places.problem,
@@ -143,6 +152,49 @@ def gather_topic(context: Context, item: Object, key: Key, at: Moment) -> Plan:
             report=None if cluster is None else _read_report(views, cluster)[0],
         ),
         at,
+    )
+
+
+def gather_plan(context: Context, item: Object, key: Key, at: Moment) -> Plan:
+    """The plan for one RebalancePlan.
+
+    Raises:
+        InputError: it holds a move that is none.
+    """
+    views = context.views
+    plan = views.plan(key.namespace, key.name)
+    assert plan is not None
+    batches = read_batches(plan.spec)
+    cluster = views.cluster(key.namespace, plan.spec.cluster_ref.name)
+    report = None if cluster is None else _read_report(views, cluster)[0]
+    told = None if report is None else report.plan
+    return plan_rebalance(
+        PlanInput(
+            item=item,
+            plan=plan,
+            batches=batches,
+            plans=None if cluster is None else _find_plans(views, cluster),
+            report=told if told is not None and told.uid == plan.metadata.uid else None,
+        ),
+        at,
+    )
+
+
+def _find_plans(views: Views, cluster: BalancedCluster) -> Plans:
+    name = cluster.metadata.name
+    try:
+        told = views.desired(cluster)
+    except InputError:
+        # Of another version of ours: it is written anew.
+        told = None
+    report = _read_report(views, cluster)[0]
+    return Plans(
+        cluster=cluster,
+        items=tuple(
+            one for one in views.plans(cluster.metadata.namespace) if one.spec.cluster_ref.name == name
+        ),
+        told=told.plan.uid if told is not None and told.plan is not None else None,
+        kafka_id=(report.cluster_id if report is not None else None) or cluster.status.cluster_id,
     )
 
 

@@ -13,6 +13,7 @@ from evenkeel.controller.strimzi import topic_name
 CLUSTER = "BalancedCluster"
 TOPIC = "BalancedTopic"
 DATASET = "TrainingDataset"
+PLAN = "RebalancePlan"
 PRELOAD = Key("Preload", "", "")
 """The one key under which caches, node labels and waiting pods are planned together."""
 
@@ -34,6 +35,22 @@ def _of_cluster(store: Store, old: Object | None, item: Object) -> Iterator[Key]
     yield key_of(item)
     if old is None or _essence(old) != _essence(item) or _readiness(old) != _readiness(item):
         yield from (key_of(one) for kind in (TOPIC, DATASET) for one in store.all(kind))
+        yield from _plans_of(store, key_of(item))
+
+
+def _of_plan(store: Store, old: Object | None, item: Object) -> Iterator[Key]:
+    """Itself, its cluster, and the cluster's other plans where another one may be the open one now."""
+    yield key_of(item)
+    yield from cluster_keys(item)
+    if old is None or _essence(old) != _essence(item) or _plan_state(old) != _plan_state(item):
+        for cluster in cluster_keys(item):
+            yield from _plans_of(store, cluster)
+
+
+def _plans_of(store: Store, cluster: Key) -> Iterator[Key]:
+    for one in store.all(PLAN, cluster.namespace):
+        if cluster in cluster_keys(one):
+            yield key_of(one)
 
 
 def _of_topic(store: Store, old: Object | None, item: Object) -> Iterator[Key]:
@@ -80,7 +97,7 @@ def _of_config_map(store: Store, old: Object | None, item: Object) -> Iterator[K
         old is not None and _data(old) == _data(item)
     ):
         return
-    for kind in (TOPIC, DATASET):
+    for kind in (TOPIC, DATASET, PLAN):
         for one in store.all(kind):
             if Key(CLUSTER, namespace, label) in cluster_keys(one):
                 yield key_of(one)
@@ -121,6 +138,7 @@ def _of_namespace(store: Store, old: Object | None, item: Object) -> Iterator[Ke
 _BY_KIND = {
     CLUSTER: _of_cluster,
     TOPIC: _of_topic,
+    PLAN: _of_plan,
     DATASET: _of_dataset,
     "NodeCache": _of_node_cache,
     strimzi.KIND: _of_kafka_topic,
@@ -156,7 +174,7 @@ def preloading(store: Store) -> Iterator[Key]:
 
 def all_keys(store: Store) -> list[Key]:
     """Everything that can be reconciled."""
-    return [PRELOAD, *(key_of(one) for kind in (CLUSTER, TOPIC, DATASET) for one in store.all(kind))]
+    return [PRELOAD, *(key_of(one) for kind in (CLUSTER, TOPIC, PLAN, DATASET) for one in store.all(kind))]
 
 
 def _essence(item: Object) -> tuple[Any, ...]:
@@ -167,6 +185,10 @@ def _essence(item: Object) -> tuple[Any, ...]:
 def _readiness(item: Object) -> tuple[Any, ...]:
     conditions = (item.get("status") or {}).get("conditions") or ()
     return tuple((one["status"], one["reason"]) for one in conditions if one["type"] == "Ready")
+
+
+def _plan_state(item: Object) -> str:
+    return str((item.get("status") or {}).get("state", ""))
 
 
 def _is_going(item: Object) -> bool:

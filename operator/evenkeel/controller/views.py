@@ -12,6 +12,7 @@ from evenkeel.api.balanced_cluster import BalancedCluster
 from evenkeel.api.balanced_topic import BalancedTopic
 from evenkeel.api.meta import Resource
 from evenkeel.api.node_cache import NodeCache
+from evenkeel.api.rebalance_plan import RebalancePlan
 from evenkeel.api.training_dataset import TrainingDataset
 from evenkeel.controller import places, strimzi
 from evenkeel.controller.places import BrokerPodsFound
@@ -47,6 +48,10 @@ class Views:
         """All datasets, or those of a namespace."""
         return self._all(TrainingDataset, namespace)
 
+    def plans(self, namespace: str | None = None) -> list[RebalancePlan]:
+        """All plans of moves, or those of a namespace."""
+        return self._all(RebalancePlan, namespace)
+
     def caches(self) -> list[NodeCache]:
         """All node caches."""
         return self._all(NodeCache)
@@ -62,6 +67,10 @@ class Views:
     def dataset(self, namespace: str, name: str) -> TrainingDataset | None:
         """One dataset, or None."""
         return self._one(TrainingDataset, namespace, name)
+
+    def plan(self, namespace: str, name: str) -> RebalancePlan | None:
+        """One plan of moves, or None."""
+        return self._one(RebalancePlan, namespace, name)
 
     def topics_named(self, topic: str) -> list[BalancedTopic]:
         """All resources that declare this Kafka topic, the older first."""

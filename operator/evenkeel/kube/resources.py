@@ -35,9 +35,10 @@ class Resource:
 
 BALANCED_CLUSTER = Resource(names.GROUP_VERSION, "balancedclusters", namespaced=True, kind="BalancedCluster")
 BALANCED_TOPIC = Resource(names.GROUP_VERSION, "balancedtopics", namespaced=True, kind="BalancedTopic")
+REBALANCE_PLAN = Resource(names.GROUP_VERSION, "rebalanceplans", namespaced=True, kind="RebalancePlan")
 TRAINING_DATASET = Resource(names.GROUP_VERSION, "trainingdatasets", namespaced=True, kind="TrainingDataset")
 NODE_CACHE = Resource(names.GROUP_VERSION, "nodecaches", namespaced=False, kind="NodeCache")
-OWN_KINDS = (BALANCED_CLUSTER, BALANCED_TOPIC, TRAINING_DATASET, NODE_CACHE)
+OWN_KINDS = (BALANCED_CLUSTER, BALANCED_TOPIC, REBALANCE_PLAN, TRAINING_DATASET, NODE_CACHE)
 
 CONFIG_MAP = Resource("v1", "configmaps", namespaced=True, kind="ConfigMap")
 SERVICE_ACCOUNT = Resource("v1", "serviceaccounts", namespaced=True, kind="ServiceAccount")

@@ -1,0 +1,238 @@
+"""A plan of moves as the keeper thinks of it <-> as the spec of a RebalancePlan. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from pydantic import ValidationError
+
+from evenkeel.api.meta import LocalRef, camel, clip
+from evenkeel.api.rebalance_plan import (
+    FILLS_LIMIT,
+    PEAKS_LIMIT,
+    PlannedBatch,
+    PlannedFill,
+    PlannedMove,
+    PlannedPeak,
+    RebalancePlanSpec,
+)
+from evenkeel.domain.moves import Approval, Batch, Move, MoveKind, ProposedPlan, VolumeFill, VolumePeak
+from evenkeel.errors import InputError
+from evenkeel.names import INTERNAL_PREFIX
+from evenkeel.reasons import Reason
+
+PEAKS_IN_ALL = 512
+"""Peaks that a plan keeps: with all volumes of all batches it would not fit into etcd."""
+
+
+def build_spec(
+    proposal: ProposedPlan, cluster: str, expires: datetime, approval: Approval = Approval.PENDING
+) -> RebalancePlanSpec:
+    """The spec of a proposed plan.
+
+    Args:
+        proposal: what the keeper proposes.
+        cluster: name of the BalancedCluster.
+        expires: when it is too late to decide.
+        approval: Approved where the operator decides.
+
+    Raises:
+        InputError: a value does not fit into a RebalancePlan; names the field.
+    """
+    each = min(PEAKS_LIMIT, max(1, PEAKS_IN_ALL // max(1, len(proposal.batches))))
+    try:
+        return RebalancePlanSpec(
+            cluster_ref=LocalRef(name=cluster),
+            approval=approval,
+            plan_hash=proposal.hash,
+            kafka_cluster_id=proposal.cluster_id,
+            expiration_time=expires,
+            reason=proposal.reason.value,
+            message=clip(proposal.message),
+            bytes=proposal.bytes,
+            lower_bound_bytes=proposal.lower_bound_bytes,
+            seconds=proposal.seconds,
+            throttle_bytes_per_second=proposal.throttle_bytes_per_second,
+            deviation_before_permille=proposal.deviation_before_permille,
+            deviation_after_permille=proposal.deviation_after_permille,
+            moves=tuple(
+                _show_move(number, move)
+                for number, batch in enumerate(proposal.batches)
+                for move in batch.moves
+            ),
+            batches=tuple(_show_batch(number, batch, each) for number, batch in enumerate(proposal.batches)),
+            fills=tuple(_show_fill(fill) for fill in _choose_fills(proposal.fills)),
+        )
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(camel(str(part)) for part in first["loc"])
+        raise InputError(f"proposed plan: {where}: {first['msg']}", reason=Reason.INVALID_SPEC) from error
+
+
+def _show_move(batch: int, move: Move) -> PlannedMove:
+    return PlannedMove(
+        batch=batch,
+        topic=move.topic,
+        partition=move.partition,
+        kind=move.kind,
+        source=move.source,
+        target=move.target,
+        bytes=move.bytes,
+        target_dir=move.target_dir,
+        copied_to=move.copied_to,
+        copied_from=move.copied_from,
+        freed_on=move.freed_on,
+        freed_dir=move.freed_dir,
+        freed_bytes=move.freed_bytes,
+        freed_after_ms=move.freed_after_ms,
+    )
+
+
+def _show_batch(number: int, batch: Batch, most: int) -> PlannedBatch:
+    fullest = sorted(batch.peaks, key=lambda peak: (-peak.fill, peak.volume))[:most]
+    return PlannedBatch(
+        number=number,
+        seconds=math.ceil(batch.seconds),
+        bytes=batch.bytes,
+        peaks=tuple(
+            PlannedPeak(volume=peak.volume, bytes=peak.bytes, permille=round(peak.fill * 1000))
+            for peak in fullest
+        ),
+    )
+
+
+def _choose_fills(fills: Sequence[VolumeFill]) -> Sequence[VolumeFill]:
+    """Those that become fullest, where there are too many."""
+    if len(fills) <= FILLS_LIMIT:
+        return fills
+    kept = sorted(fills, key=lambda fill: -max(fill.peak_permille, fill.before_permille))[:FILLS_LIMIT]
+    return sorted(kept, key=lambda fill: fill.volume)
+
+
+def _show_fill(fill: VolumeFill) -> PlannedFill:
+    return PlannedFill(
+        volume=fill.volume,
+        before_permille=fill.before_permille,
+        after_permille=fill.after_permille,
+        peak_permille=fill.peak_permille,
+    )
+
+
+def read_batches(spec: RebalancePlanSpec) -> tuple[Batch, ...]:
+    """Batches in their order, whoever wrote the plan.
+
+    Raises:
+        InputError: a move is none; names the field and the value.
+    """
+    _refuse_twice(spec.moves)
+    by_batch: dict[int, list[Move]] = defaultdict(list)
+    for number, move in enumerate(spec.moves):
+        by_batch[move.batch].append(_read_move(f"spec.moves[{number}]", move))
+    known = {batch.number: batch for batch in spec.batches}
+    return tuple(
+        _read_batch(number, tuple(by_batch[place]), known.get(place))
+        for number, place in enumerate(sorted(by_batch))
+    )
+
+
+def _read_batch(number: int, moves: tuple[Move, ...], told: PlannedBatch | None) -> Batch:
+    copied = sum(move.bytes for move in moves)
+    if told is None:
+        return Batch(number, moves, seconds=0.0, bytes=copied)
+    peaks = tuple(VolumePeak(peak.volume, peak.bytes, peak.permille / 1000) for peak in told.peaks)
+    return Batch(number, moves, float(told.seconds), copied, peaks)
+
+
+def _read_move(where: str, move: PlannedMove) -> Move:
+    for field, replicas in (("source", move.source), ("target", move.target)):
+        if len(set(replicas)) != len(replicas):
+            raise _wrong(f"{where}.{field}", f"names a broker twice: {_say(replicas)}")
+    if move.topic.startswith(INTERNAL_PREFIX):
+        raise _wrong(f"{where}.topic", f"{move.topic} is internal to Kafka or Evenkeel: its replicas stay")
+    added, removed = _find_change(where, move)
+    plain = Move(
+        topic=move.topic,
+        partition=move.partition,
+        source=move.source,
+        target=move.target,
+        bytes=move.bytes,
+        target_dir=move.target_dir,
+        kind=move.kind,
+        copied_to=move.copied_to,
+        copied_from=move.copied_from,
+        freed_on=move.freed_on,
+        freed_dir=move.freed_dir,
+        freed_bytes=move.freed_bytes,
+        freed_after_ms=move.freed_after_ms,
+    )
+    return _complete(where, plain, added, removed)
+
+
+def _find_change(where: str, move: PlannedMove) -> tuple[int | None, int | None]:
+    """The broker that the partition comes to, and the one that it leaves."""
+    added = sorted(set(move.target) - set(move.source))
+    removed = sorted(set(move.source) - set(move.target))
+    most, least = {
+        MoveKind.BROKER: (1, 1),
+        MoveKind.DIRECTORY: (0, 0),
+        MoveKind.ADD: (1, 0),
+        MoveKind.REMOVE: (0, 1),
+    }[move.kind]
+    if (len(added), len(removed)) != (most, least):
+        raise _wrong(
+            f"{where}.target",
+            f"a move of kind {move.kind} adds {most} and takes away {least} replicas,"
+            f" not {len(added)} and {len(removed)}: {_say(move.source)} -> {_say(move.target)}",
+        )
+    if move.kind is MoveKind.DIRECTORY and move.target != move.source:
+        raise _wrong(
+            f"{where}.target", f"must equal source, {_say(move.source)}, where only a directory changes"
+        )
+    return next(iter(added), None), next(iter(removed), None)
+
+
+def _complete(where: str, move: Move, added: int | None, removed: int | None) -> Move:
+    """With what follows from source and target, where it is absent."""
+    if move.kind is MoveKind.REMOVE:
+        for field, value in (("copiedTo", move.copied_to), ("targetDir", move.target_dir)):
+            if value is not None:
+                raise _wrong(f"{where}.{field}", f"must be absent where nothing is copied, not {value}")
+        return replace(move, freed_on=_agree(f"{where}.freedOn", move.freed_on, removed), bytes=0)
+    if move.kind is MoveKind.DIRECTORY:
+        if move.target_dir is None:
+            raise _wrong(f"{where}.targetDir", "must be set where only a directory changes")
+        if move.copied_to not in move.source:
+            what = f"must be one of {_say(move.source)}, whose directory changes, not {move.copied_to}"
+            raise _wrong(f"{where}.copiedTo", what)
+        return move
+    copied_to = _agree(f"{where}.copiedTo", move.copied_to, added)
+    if move.kind is MoveKind.ADD:
+        return replace(move, copied_to=copied_to)
+    return replace(move, copied_to=copied_to, freed_on=_agree(f"{where}.freedOn", move.freed_on, removed))
+
+
+def _agree(field: str, told: int | None, found: int | None) -> int | None:
+    if told is not None and told != found:
+        raise _wrong(field, f"must be broker {found} by source and target, not {told}")
+    return found
+
+
+def _refuse_twice(moves: Iterable[PlannedMove]) -> None:
+    seen: dict[tuple[str, int], int] = {}
+    for number, move in enumerate(moves):
+        first = seen.setdefault((move.topic, move.partition), number)
+        if first != number:
+            what = f"{move.topic}-{move.partition} is in spec.moves[{first}] already; one move per partition"
+            raise _wrong(f"spec.moves[{number}].partition", what)
+
+
+def _say(replicas: Iterable[int]) -> str:
+    return f"[{', '.join(map(str, replicas))}]"
+
+
+def _wrong(field: str, what: str) -> InputError:
+    return InputError(f"{field}: {what}", reason=Reason.INVALID_SPEC)
