@@ -19,6 +19,7 @@ from confluent_kafka.admin import AdminClient
 
 from integration.kafka import settings
 from integration.kafka.disks import Disk
+from integration.kafka.network import Network
 from integration.kafka.settings import ADMIN, CONTROLLER_ID, MECHANISM, BrokerSpec, Layout, Sasl
 from integration.processes import Process, ServerError, wait_until
 from integration.workspace import Workspace
@@ -34,8 +35,15 @@ _quiet.propagate = False
 class KafkaCluster:
     """Brokers and controller, running until `close`. Made by `start`."""
 
-    def __init__(self, layout: Layout, disks: Mapping[int, list[Disk]], workspace: Workspace) -> None:
+    def __init__(
+        self,
+        layout: Layout,
+        disks: Mapping[int, list[Disk]],
+        workspace: Workspace,
+        network: Network | None = None,
+    ) -> None:
         self.layout = layout
+        self._network = network
         self._disks = disks
         self._workspace = workspace
         self._home = jars.ensure()
@@ -48,11 +56,12 @@ class KafkaCluster:
         *,
         security: Sasl | None = None,
         properties: Mapping[str, str] | None = None,
+        network: Network | None = None,
         seconds: float = 60,
     ) -> Self:
         """A fresh cluster, every broker registered.
 
-        `properties` are added to the files of all nodes and win over ours.
+        `properties` are added to the files of all nodes and win over ours; `network` can cut its nodes off.
 
         Raises:
             ServerError: a node ended, or the brokers did not register within `seconds`.
@@ -70,7 +79,7 @@ class KafkaCluster:
                 security=security,
                 properties=dict(properties or {}),
             )
-            cluster = cls(layout, disks, workspace)
+            cluster = cls(layout, disks, workspace, network)
             cluster._format()
             for node in [CONTROLLER_ID, *disks]:
                 cluster._launch(node)
@@ -242,6 +251,8 @@ class KafkaCluster:
     def _launch(self, node: int) -> Process:
         command = self._home.command("kafka.Kafka", self._properties(node))
         self._running[node] = self._workspace.launch(f"node-{node}", command)
+        if self._network is not None:
+            self._network.join(node, self._running[node].pid)  # long before Java makes its first socket
         return self._running[node]
 
     def _wait_started(self, node: int, seconds: float) -> None:

@@ -1,0 +1,292 @@
+"""One run under one fault, from the begin to what is left, judged by clients that are none of Evenkeel's."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from kafka.errors import KafkaError
+
+from benchmarks.harness import progress
+from benchmarks.harness.fault_kinds import FAULTS, Fault
+from benchmarks.harness.fault_scene import BROKERS, FOREIGN_RATE, Hold, Scene, measure_deviation, open_scene
+from benchmarks.harness.mover import Told
+from evenkeel.domain.moves import Move
+from evenkeel.reasons import Reason
+from integration.kafka.clients import delete_topic
+from integration.kafka.cluster import KafkaCluster
+from integration.kafka.network import Network
+from integration.moving import Admin, Key, Place, ask
+from integration.processes import ServerError, wait_until
+
+RESUME_SECONDS = 30.0
+LEVEL = 0.03
+NOISE = 0.02
+"""Of the mean fill: what others of Kafka's logs and the quiet writer add while a plan runs."""
+END_SECONDS = 180.0
+ATTEMPTS = 3
+LATEST, EARLIEST = 0.7, -0.15
+"""Share of the plan's time in which the fault begins; below 0: before anything moves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One run to be made."""
+
+    number: int
+    fault: str
+    seed: int
+
+
+def plan_cases(faults: Sequence[str], runs: int, seed: int) -> list[Case]:
+    """Each fault in turn, each run with a seed of its own."""
+    return [Case(number, faults[number % len(faults)], seed + number) for number in range(runs)]
+
+
+def play(
+    case: Case, cluster: KafkaCluster, network: Network | None, folder: Path, scale: float
+) -> dict[str, Any]:
+    """Make a run; returns its row, with all that is wrong in `problems`."""
+    fault, began = FAULTS[case.fault], time.monotonic()
+    scene = open_scene(cluster, network, case.seed, folder, scale)
+    try:
+        before = measure_deviation(scene)
+        begun, healed = _strike(scene, fault)
+        end = _await_end(scene, healed)
+        row = _judge(scene, fault, end, healed)
+    finally:
+        scene.watch.stop()
+        scene.runner.close()
+        _clear(scene)
+    return {
+        **asdict(case),
+        "told": scene.told,
+        "deviationBefore": round(before, 4),
+        "faultSeconds": round(healed - begun, 1),
+        **row,
+        "seconds": round(time.monotonic() - began, 1),
+        "problems": scene.problems,
+    }
+
+
+def _strike(scene: Scene, fault: Fault) -> tuple[float, float]:
+    """Start the executor, let the fault happen at its moment; returns when it began and when it was healed."""
+    moment = scene.rng.uniform(EARLIEST, LATEST)
+    process = scene.runner.start()
+    if moment > 0:
+        wait_until("a move", lambda: _moves(scene) or not process.running, seconds=60, every=0.1)
+        _pause(moment * scene.plan_seconds, lambda: not process.running)
+    else:
+        wait_until(
+            "the executor", lambda: bool(scene.runner.told()) or not process.running, seconds=30, every=0.1
+        )
+    scene.note(f"at {moment:.2f}")
+    begun = time.monotonic()
+    with fault.act(scene) as hold:
+        _hold(hold)
+    return begun, time.monotonic()
+
+
+def _moves(scene: Scene) -> bool:
+    return any(one.what == "turn" and one.reason == Reason.MOVING for one in scene.runner.told())
+
+
+def _hold(hold: Hold) -> None:
+    _pause(hold.seconds, hold.until)
+
+
+def _pause(seconds: float, until: Any = None) -> None:
+    """Wait for the time or the condition, whichever comes first."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline and not (until is not None and until()):
+        progress.check_stop()
+        time.sleep(0.1)
+
+
+def _await_end(scene: Scene, healed: float) -> Told | None:
+    """The last word of the newest process; one that could not even begin is started again, as a user would."""
+    deadline = healed + END_SECONDS
+    for attempt in range(ATTEMPTS):
+        process = scene.runner.process
+        while process.running and time.monotonic() < deadline:
+            progress.check_stop()
+            time.sleep(0.1)
+        if process.running:
+            scene.problems.append(f"still runs {END_SECONDS:g} s after the fault's end")
+            return None
+        newest = scene.runner.newest()
+        end = next((one for one in newest if one.what == "end"), None)
+        opened = any(one.what == "open" for one in newest)
+        if end is not None and (opened or end.state != "Failed"):
+            return end
+        why = end.message if end is not None else process.output()[-300:]
+        if opened or attempt == ATTEMPTS - 1:
+            scene.problems.append(f"the executor ended: {why}")
+            return end
+        scene.note(f"started again: {why}")
+        scene.runner.start()
+    return None
+
+
+def _judge(scene: Scene, fault: Fault, end: Told | None, healed: float) -> dict[str, Any]:
+    """What is left, asked for by kafka-python; all that is wrong is added to the scene's problems."""
+    _check_replaced(scene)
+    _await_whole(scene)
+    wrong = scene.problems
+    if end is not None and end.reason not in {Reason.MOVED, *fault.reasons}:
+        wrong.append(f"ended as {end.reason}: {end.message}")
+    left = {key: found for key, found in scene.under_way().items() if key not in scene.edited}
+    if left:
+        wrong.append(f"reassignments left: {left}")
+    wrong += compare_throttles(scene.throttles(), scene.foreign)
+    places, deviation = scene.places(), _await_level(scene, end)
+    moved = end is not None and end.reason == Reason.MOVED
+    done, odd = compare_places(scene.plan.moves, places, scene.edited, scene.gone, moved=moved)
+    wrong += odd
+    wrong += [
+        f"{one.key[0]}-{one.key[1]} at {one.second} s: ISR {one.isr} of {one.replicas}, min {one.least}"
+        for one in scene.watch.shortages[:3]
+    ]
+    scene.watch.stop()
+    resumed = find_resumed(scene.runner.told(), healed)
+    if resumed is None or resumed > RESUME_SECONDS:
+        wrong.append(f"resumed {resumed} s after the fault's end")
+    scene.trail.stop()
+    tally = scene.trail.check()
+    if not tally.intact:
+        wrong.append(f"records: {tally}")
+    return {
+        "reason": end.reason if end is not None else "",
+        "message": end.message if end is not None else "",
+        "moves": len(scene.plan.moves),
+        "movesDone": done,
+        "planBytes": scene.plan.bytes,
+        "planDeviation": scene.plan.deviation_after,
+        "deviationAfter": round(deviation, 4),
+        "resumedSeconds": None if resumed is None else round(resumed, 1),
+        "isrSamples": scene.watch.samples,
+        "isrLargestGapSeconds": round(scene.watch.largest_gap, 2),
+        "isrShortages": len(scene.watch.shortages),
+        "records": asdict(tally),
+    }
+
+
+def _check_replaced(scene: Scene) -> None:
+    """Of two executors the first has to notice that it was replaced; it has nothing to do any more."""
+    for process in scene.runner.processes[:-1]:
+        with contextlib.suppress(ServerError):
+            process.wait(20)
+        if process.running:
+            scene.problems.append("the executor that was replaced still runs")
+
+
+def _await_whole(scene: Scene) -> None:
+    """All replicas in sync again, those of the bystander too."""
+
+    def whole() -> bool:
+        return all(set(one.isr) == set(one.replicas) for one in scene.places().values())
+
+    try:
+        wait_until("replicas in sync", whole, seconds=60, every=0.3)
+    except ServerError as error:
+        bad = {key: place for key, place in scene.places().items() if set(place.isr) != set(place.replicas)}
+        scene.problems.append(f"{error}: {bad}")
+
+
+def _await_level(scene: Scene, end: Told | None) -> float:
+    """Deviation; where all has moved it must become as small as the plan said, once deleted files are gone."""
+    limit = max(LEVEL, scene.plan.deviation_after or 0.0) + NOISE
+    if end is None or end.reason != Reason.MOVED or scene.edited.keys() - {(scene.bystander, 0)}:
+        return measure_deviation(scene)
+    if scene.edited:
+        return measure_deviation(scene)  # others have moved bytes of their own
+    try:
+        wait_until("level disks", lambda: measure_deviation(scene) <= limit, seconds=20, every=0.5)
+    except ServerError:
+        scene.problems.append(f"deviation {measure_deviation(scene):.3f}, limit {limit:.3f}")
+    return measure_deviation(scene)
+
+
+def compare_throttles(found: Mapping[str, str], foreign: Mapping[str, str]) -> list[str]:
+    """What is wrong with throttles: others' that are not as they were, and any that are left beside them."""
+    wrong = [
+        f"{name} of somebody else is {found.get(name)}, was {value}"
+        for name, value in sorted(foreign.items())
+        if found.get(name) != value
+    ]
+    return wrong + [
+        f"throttle left: {name} = {value}" for name, value in sorted(found.items()) if name not in foreign
+    ]
+
+
+def compare_places(
+    moves: Iterable[Move],
+    places: Mapping[Key, Place],
+    edited: Mapping[Key, tuple[int, ...]],
+    gone: set[str],
+    *,
+    moved: bool,
+) -> tuple[int, list[str]]:
+    """Moves that are done, and partitions that are neither as before nor as planned nor as others wanted.
+
+    Args:
+        moves: of the plan.
+        places: where partitions are now.
+        edited: where others have put some.
+        gone: topics that were deleted.
+        moved: the executor says that all is done.
+    """
+    done, wrong = 0, []
+    for move in moves:
+        key = (move.topic, move.partition)
+        if move.topic in gone:
+            continue
+        found = places[key].replicas
+        done += found == move.target
+        wanted = {edited[key]} if key in edited else {move.target} if moved else {move.source, move.target}
+        if found not in wanted:
+            wrong.append(f"{key[0]}-{key[1]} lies on {found}, planned from {move.source} to {move.target}")
+    return done, wrong
+
+
+def find_resumed(told: Sequence[Told], healed: float) -> float | None:
+    """Seconds from the fault's end until the run goes on: bytes, moves or batches grow, or it ends.
+
+    None: it never did. A run that had ended before the fault's end was not held up.
+    """
+    last = (-1, -1, -1)
+    for one in told:
+        now = (one.batch, one.moves_done, one.bytes_done)
+        grown = one.what == "end" or (one.what == "turn" and (now > last or one.state != "Running"))
+        if grown and one.at >= healed:
+            return one.at - healed
+        last = now if one.what == "turn" else last
+    ended = any(one.what == "end" and one.at < healed for one in told)
+    return 0.0 if ended else None
+
+
+def _clear(scene: Scene) -> None:
+    """Leave the cluster as the next run wants it; what cannot be cleared is told there."""
+    scene.trail.halt()
+    for broker in BROKERS:
+        with contextlib.suppress(OSError):
+            scene.cluster.fill(broker, 0)
+        for stray in scene.cluster.log_dir(broker).glob("*-stray"):
+            shutil.rmtree(stray, ignore_errors=True)
+
+    def clear(admin: Admin) -> None:
+        for name, value in scene.foreign.items():
+            kind, subject, key = name.split(" ")
+            if kind == "broker" and value == FOREIGN_RATE:
+                admin.set_broker(int(subject), key, None)
+
+    with contextlib.suppress(KafkaError):
+        ask(scene.cluster, clear, seconds=15)
+    for topic in (*scene.topics, scene.bystander):
+        if topic not in scene.gone:
+            delete_topic(scene.cluster.client_config(), topic)
