@@ -47,16 +47,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not words or words[0] not in COMMANDS:
         parser.parse_args(words or ["--help"])  # help, version, or an error with exit code 2
         return BAD_INPUT
+    name = words[0]
+    return run_command(lambda: _find(name)(words[1:]), name, COMMANDS[name][1])
+
+
+def run_command(command: Callable[[], int], name: str, extra: str, program: str = "evenkeel") -> int:
+    """The exit code of a command; its errors become one sentence.
+
+    Args:
+        command: what to run.
+        name: how it is called.
+        extra: what has to be installed for it.
+        program: whose command it is.
+    """
     try:
-        return _find(words[0])(words[1:])
+        return command()
     except InputError as error:
-        return _say(f"{error.message} ({error.reason})", BAD_INPUT)
+        return _say(f"{error.message} ({error.reason})", BAD_INPUT, program)
     except EvenkeelError as error:
-        return _say(f"{error.message} ({error.reason})", FAILURE)
+        return _say(f"{error.message} ({error.reason})", FAILURE, program)
     except KeyboardInterrupt:
         return INTERRUPTED
     except ModuleNotFoundError as error:
-        return _name_extra(words[0], error)
+        return _say(_name_extra(name, extra, error), FAILURE, program)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -77,16 +90,14 @@ def _find(command: str) -> Callable[[list[str]], int]:
     return cast("Callable[[list[str]], int]", getattr(importlib.import_module(module), function))
 
 
-def _name_extra(command: str, error: ModuleNotFoundError) -> int:
-    extra = COMMANDS[command][1]
+def _name_extra(command: str, extra: str, error: ModuleNotFoundError) -> str:
     if (error.name or "").split(".")[0] == "evenkeel":
-        return _say(f"{command} is not part of this installation: {error}", FAILURE)
-    what = f'{command} needs the module {error.name}: pip install "evenkeel[{extra}]"'
-    return _say(what, FAILURE)
+        return f"{command} is not part of this installation: {error}"
+    return f'{command} needs the module {error.name}: pip install "evenkeel[{extra}]"'
 
 
-def _say(what: str, code: int) -> int:
-    sys.stderr.write(f"evenkeel: {what}\n")
+def _say(what: str, code: int, program: str) -> int:
+    sys.stderr.write(f"{program}: {what}\n")
     return code
 
 

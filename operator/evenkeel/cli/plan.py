@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from evenkeel.cli.plan_file import moves_list
+from evenkeel.cli.proposal import build_fills
 from evenkeel.domain import codec
 from evenkeel.domain.exchange import Policy, TopicRouting
 from evenkeel.domain.snapshot import ClusterSnapshot
@@ -23,6 +24,8 @@ from evenkeel.reasons import Reason
 OK, REFUSED = 0, 3
 FINE = {Reason.NOTHING_TO_DO, Reason.BELOW_THRESHOLD, Reason.MOVES_PLANNED}
 SCHEMA_VERSION = 1
+AUTO_BYTES_PER_SECOND = MovesRequest().throttle_bytes_per_second
+"""Where the policy fixes none: how fast copies begin."""
 
 
 def main(arguments: list[str]) -> int:
@@ -69,6 +72,15 @@ def _parser() -> argparse.ArgumentParser:
         metavar="TOPIC=N",
         help="another number of replicas; one per partition and plan is added or taken away; may be repeated",
     )
+    moves.add_argument(
+        "--routed",
+        action="append",
+        default=[],
+        metavar="TOPIC",
+        help="a topic that routing steers: says whether routing heals in time, and plans from where it leads;"
+        " may be repeated",
+    )
+    moves.add_argument("--plot", metavar="FILE.svg", help="draw every volume before and after into this file")
     for kind in (routes, moves):
         kind.add_argument("--snapshot", required=True, metavar="FILE", help="JSON; - is standard input")
         kind.add_argument(
@@ -151,11 +163,16 @@ def _plan_moves(options: argparse.Namespace, snapshot: ClusterSnapshot) -> int:
     if not 0 <= percent <= 100:  # noqa: PLR2004 - percent
         what = f"--max-deviation-percent: must be between 0 and 100, not {percent}"
         raise InputError(what, reason=Reason.INVALID_SPEC)
-    policy = replace(_read_policy(options.policy)[0], enter_percent=percent, leave_percent=percent)
+    policy, routing = _read_policy(options.policy)
+    policy = replace(policy, enter_percent=percent, leave_percent=percent)
+    routed = dict.fromkeys(_known_topics(options.routed, snapshot), routing)
     request = MovesRequest(
-        drain=_known_brokers(options.drain, snapshot),
+        routed=routed,
+        routes=plan_routes(snapshot, routed, policy) if routed else None,
+        drain=_known_brokers([*policy.drain, *options.drain], snapshot),
         drain_only=options.drain_only,
         replication=dict(_read_replication(text) for text in options.replication),
+        throttle_bytes_per_second=policy.throttle_bytes_per_second or AUTO_BYTES_PER_SECOND,
     )
     plan = plan_moves(snapshot, policy, request)
     if options.output == "json":
@@ -163,8 +180,26 @@ def _plan_moves(options: argparse.Namespace, snapshot: ClusterSnapshot) -> int:
     elif plan.moves:
         from evenkeel.cli.tables import print_moves
 
-        print_moves(plan)
+        print_moves(plan, policy)
+    if options.plot:
+        _plot_moves(plan, options.plot, policy.max_fill_percent)
     return _finish(bool(plan.moves), plan.reason, plan.message, options.output)
+
+
+def _plot_moves(plan: MovesPlan, path: str, max_fill_percent: int) -> None:
+    from evenkeel.cli.plots import write_plot
+
+    title = f"Fill of the volumes before and after {len(plan.moves)} moves"
+    write_plot(path, build_fills(plan), title, max_fill_percent)
+    sys.stderr.write(f"picture: {path}\n")
+
+
+def _known_topics(topics: list[str], snapshot: ClusterSnapshot) -> tuple[str, ...]:
+    known = {partition.topic for partition in snapshot.partitions}
+    for topic in topics:
+        if topic not in known:
+            raise InputError(f"--routed: the snapshot has no topic {topic}", reason=Reason.INVALID_SPEC)
+    return tuple(sorted(set(topics)))
 
 
 def _known_brokers(brokers: list[int], snapshot: ClusterSnapshot) -> tuple[int, ...]:
@@ -208,9 +243,23 @@ def moves_json(plan: MovesPlan, cluster_id: str | None = None) -> dict[str, Any]
         "deviationAfter": _rounded(plan.deviation_after),
         "peakFill": _rounded(plan.peak_fill),
         "batches": [
-            {"moves": len(batch.moves), "bytes": batch.bytes, "seconds": round(batch.seconds)}
+            {
+                "moves": len(batch.moves),
+                "bytes": batch.bytes,
+                "seconds": round(batch.seconds),
+                "peaks": {peak.volume: _rounded(peak.fill) for peak in batch.peaks},
+            }
             for batch in plan.batches
         ],
+        "fills": {
+            one.volume: {
+                "before": one.before_permille / 1000,
+                "after": one.after_permille / 1000,
+                "peak": one.peak_permille / 1000,
+            }
+            for one in build_fills(plan)
+        },
+        "choice": None if plan.choice is None else codec.to_json(plan.choice),
         "refusals": [codec.to_json(refusal) for refusal in plan.refusals],
         "reason": plan.reason.value,
     }
