@@ -175,7 +175,7 @@ def test_another_number_of_copies_is_drift_and_says_what_would_help() -> None:
     kafka = Kafka(replication_factor=3)
     kafka.turn()
     (said,) = kafka.told()
-    assert "has 2, 3 is asked for; moving replicas would help" in said
+    assert "has 2, 3 is asked for; a plan of moves is proposed" in said
 
 
 def test_guards_of_datasets_are_not_given_up() -> None:

@@ -192,7 +192,7 @@ def test_a_report_that_does_not_fit_is_cut_and_says_so() -> None:
 
 def test_moves_are_told_again_only_when_they_changed() -> None:
     first = build_moves_report(MovesPlan(Reason.MOVES_PLANNED, "100 MB", bytes=100, deviation_before=0.3))
-    assert first == MovesReport(Reason.MOVES_PLANNED, "100 MB", 0, 100, 300, None)
+    assert first == MovesReport(Reason.MOVES_PLANNED, "100 MB", move_bytes=100, deviation_before_permille=300)
     near = MovesPlan(Reason.MOVES_PLANNED, "101 MB", bytes=101, deviation_before=0.301)
     assert build_moves_report(near, first) is first
     far = MovesPlan(Reason.MOVES_PLANNED, "200 MB", bytes=200, deviation_before=0.301)

@@ -193,16 +193,23 @@ class Claim:
         Raises:
             EvenkeelError: Kafka did not take it; call again.
         """
+        if self.regain(connection, owner, cluster_id) and self._record is not None:
+            self.write([_encode(replace(self._record, state=ClaimState.RELEASED))])
+            self.drop()
+
+    def regain(self, connection: Connection, owner: Owner, cluster_id: str) -> bool:
+        """Hold the claim if this very resource does, perhaps by a predecessor of this process; whether it is held.
+
+        Raises:
+            EvenkeelError: Kafka does not answer; call again.
+        """
         if self._record is None:
-            # Perhaps a predecessor of this process holds it for us.
             found = _read(connection)
             # By UID alone: a resource of the same name that was made again may hold the claim by now.
             if found is None or found.record.uid != owner.uid or found.record.state is ClaimState.RELEASED:
-                return
+                return False
             self._take(connection, owner, cluster_id, found)
-        if self._record is not None:
-            self.write([_encode(replace(self._record, state=ClaimState.RELEASED))])
-            self.drop()
+        return self._record is not None
 
     def drop(self) -> None:
         """Forget the claim without a word to Kafka: it was lost, or the process ends and will be back."""

@@ -8,17 +8,17 @@ from collections.abc import Callable
 
 from evenkeel import names
 from evenkeel.domain.connection import Connection
-from evenkeel.domain.exchange import BalanceMode, ClaimReport, Desired, Fault, MovesReport, Report
+from evenkeel.domain.exchange import ClaimReport, Desired, Fault, Report
 from evenkeel.domain.snapshot import ClusterSnapshot
 from evenkeel.errors import FencedError
 from evenkeel.kafka.clients.config import client_config
+from evenkeel.keeper.balancing import Balancing
 from evenkeel.keeper.claim import Claim
 from evenkeel.keeper.drift import DriftBook
 from evenkeel.keeper.faults import FaultBook, Recent
 from evenkeel.keeper.journals import Journals
 from evenkeel.keeper.measurement import Measurement
 from evenkeel.keeper.measuring import Measuring
-from evenkeel.keeper.moves import build_moves_report
 from evenkeel.keeper.report import Facts, build_report
 from evenkeel.keeper.revisions import Revisions
 from evenkeel.keeper.routes import (
@@ -37,7 +37,6 @@ from evenkeel.keeper.topics import (
     plan_topics,
 )
 from evenkeel.planning.forecast import forecast_days
-from evenkeel.planning.moves import plan_moves
 from evenkeel.planning.routing import RoutesPlan, plan_routes
 from evenkeel.reasons import Reason
 
@@ -68,16 +67,17 @@ class Cycle:
         self._measuring = Measuring(wall_ms, monotonic)
         self._revisions = Revisions(monotonic)
         self._journals = Journals(monotonic)
+        self._balancing = Balancing(self.claim, monotonic=monotonic, before=before)
         self.scores = Scores(monotonic=monotonic)
         self._scored = Evaluation()
         self._plan: RoutesPlan | None = None
-        self._moves: MovesReport | None = None
         self._full_in_days: dict[tuple[int, str], int | None] = {}
         self._repaired = Recent(monotonic)
         self._drift = DriftBook(monotonic)
         self._recovered = False
         self._healthy = False
-        self._released = False
+        self._released = self.cleaning = False
+        """Of `cleaning`: moves are being cancelled before the claim is given back."""
         self._claim_report: ClaimReport | None = None
         self._connection: Connection | None = None
 
@@ -94,9 +94,13 @@ class Cycle:
         return self._tell(desired)
 
     def follow(self, desired: Desired) -> Report | None:
-        """Between turns: read journals, and route at once what a new plan announces."""
+        """Between turns: read journals, route at once what a new plan announces, and go on with moves."""
         if self._measuring.newest is None:
             return None
+        if desired.release:
+            if self.cleaning and self._balancing.runner.is_due():
+                self.faults.run("claim", lambda: self._release(desired))
+            return self._tell(desired)
         fresh: set[str] = set()
         self.faults.run("journals", lambda: self._read_journals(desired, fresh))
         self.faults.run("heartbeats", lambda: self._read_heartbeats(desired))
@@ -105,6 +109,8 @@ class Cycle:
             self._healthy = self.faults.run("measure", lambda: self._measure(desired))
             if self._healthy:
                 self.faults.run("routes", lambda: self._route(desired))
+        if self._balancing.runner.is_due():
+            self.faults.run("moving", lambda: self._move(desired))
         return self._tell(desired)
 
     @property
@@ -128,7 +134,7 @@ class Cycle:
             self.faults.clear()
             self._measuring.forget()
             self._forget()
-            self._plan = self._moves = self._claim_report = None
+            self._plan = self._claim_report = None
         self._connection, self._healthy = connection, False
 
     def _check_credentials(self, desired: Desired) -> None:
@@ -150,11 +156,12 @@ class Cycle:
     def _forget(self) -> None:
         """Another cluster: nothing done or planned holds there."""
         self.claim.drop()
+        self._balancing.forget()
         self._drift = DriftBook(self._monotonic)
         self._recovered, self._full_in_days = False, {}
 
     def _act(self, desired: Desired) -> None:
-        self._released = False
+        self._released = self.cleaning = False
         self.faults.run("claim", lambda: self._keep_claim(desired))
         done: list[int] = []
         self.faults.run("topics", lambda: self._keep_topics(desired, done))
@@ -169,6 +176,7 @@ class Cycle:
         self.faults.run("revisions", lambda: self._revisions.check(desired, self.report, measurement))
         self.faults.run("routes", lambda: self._route(desired))
         self.faults.run("moves", lambda: self._plan_moves(desired))
+        self.faults.run("moving", lambda: self._move(desired))
         self.faults.run("forecast", self._forecast)
 
     def _read_journals(self, desired: Desired, fresh: set[str]) -> list[Fault]:
@@ -277,11 +285,17 @@ class Cycle:
             )
 
     def _plan_moves(self, desired: Desired) -> None:
-        if desired.policy.mode is BalanceMode.DISABLED:
-            self._moves = MovesReport(Reason.DISABLED, "spec.balance.mode is Disabled")
-            return
-        plan = plan_moves(self._snapshot, desired.policy)
-        self._moves = build_moves_report(plan, self._moves)
+        routed = routed_topics(desired, self._newest.topics)
+        observed = float(self._measuring.growth.observed_seconds())
+        self._balancing.runner.note_waits(self._measuring.routers.round_trips_ms)
+        self._balancing.plan(desired, self._snapshot, routed, self._plan, observed)
+
+    def _move(self, desired: Desired) -> list[Fault]:
+        try:
+            return self._balancing.turn(desired)
+        except FencedError:
+            self._claim_report = self.claim.report()
+            raise
 
     def _forecast(self) -> None:
         self._full_in_days = forecast_days(self._snapshot)
@@ -290,6 +304,9 @@ class Cycle:
         self._journals.close()
         if names.CONTROL_TOPIC in self._newest.topics:
             cluster_id = self._newest.cluster.cluster_id
+            self.cleaning = not self._balancing.runner.clean_up(desired, cluster_id)
+            if self.cleaning:
+                return
             self.claim.release(desired.connection, desired.owner, cluster_id)
         self._released = True
         self._claim_report = self.claim.report()
@@ -310,7 +327,8 @@ class Cycle:
                 for dataset in desired.datasets
                 if (state := self._journals.state(dataset.uid)) is not None
             },
-            moves=self._moves,
+            moves=self._balancing.moves,
+            progress=self._balancing.progress,
             scores=self._scored.reports,
             drift=self._drift.told(),
             steered=self._measuring.routers.steered(self._plan.topics) if self._plan else {},

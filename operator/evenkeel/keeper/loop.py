@@ -23,6 +23,8 @@ REPORT_SECONDS = 5.0
 """A report is written at most this often."""
 CHECK_SECONDS = 60.0
 """An unchanged report is looked at this often: its ConfigMap may have been emptied or made again."""
+RELEASE_SECONDS = 20.0
+"""Moves may take so long to be cancelled once the process is to stop; a pod has 30 s."""
 STUCK_SECONDS = 300.0
 """A turn that takes longer hangs: every call inside has a shorter limit."""
 
@@ -89,12 +91,19 @@ class Loop:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         if self.beat.desired is not None and self.beat.desired.release:
-            # The pod is often told to stop before the turn that gives the claim back.
-            self._take(cycle, await _in_thread(cycle.run, self.beat.desired))
+            await self._release(cycle, self.beat.desired)
         cycle.close()
         await self._last_write()
         for task in done:
             task.result()  # a task that ended by itself failed: the process ends and is started again
+
+    async def _release(self, cycle: Cycle, desired: Desired) -> None:
+        """The pod is often told to stop before the turn that gives the claim back, or while moves are cancelled."""
+        until = self._monotonic() + RELEASE_SECONDS
+        self._take(cycle, await _in_thread(cycle.run, desired))
+        while cycle.cleaning and self._monotonic() < until:
+            await asyncio.sleep(FOLLOW_SECONDS)
+            self._take(cycle, await _in_thread(cycle.follow, desired))
 
     async def _watch(self) -> None:
         async for desired in self._exchange.watch():

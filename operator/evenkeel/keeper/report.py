@@ -19,6 +19,7 @@ from evenkeel.domain.exchange import (
     VolumeReport,
 )
 from evenkeel.domain.journal import JournalState
+from evenkeel.domain.moves import PlanReport
 from evenkeel.domain.snapshot import ClusterSnapshot
 from evenkeel.domain.table import RouteTable
 from evenkeel.kafka.answers import TopicAnswer
@@ -48,6 +49,8 @@ class Facts:
     journals: Mapping[str, JournalState] = field(default_factory=dict)
     """By dataset UID, only those that were read whole."""
     moves: MovesReport | None = None
+    progress: PlanReport | None = None
+    """Of the open plan."""
     scores: Mapping[str, tuple[ScoreReport, ...]] = field(default_factory=dict)
     """topic -> the scores asked for, and which did not count in the newest cycle."""
     drift: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -73,7 +76,8 @@ def build_report(desired: Desired, facts: Facts, before: Report | None) -> Repor
         max_fill_permille=last.max_fill_permille,
         topics=_topics(desired, facts, last),
         datasets=_datasets(desired, facts, last),
-        moves=facts.moves or last.moves,
+        moves=facts.moves or _without_proposal(last.moves),
+        plan=facts.progress,
         faults=unique_faults(facts.faults),
         released=facts.released,
     )
@@ -91,6 +95,11 @@ def build_report(desired: Desired, facts: Facts, before: Report | None) -> Repor
         deviation_permille=settle_permille(deviation, last.deviation_permille),
         max_fill_permille=settle_permille(max(fills, default=None), last.max_fill_permille),
     )
+
+
+def _without_proposal(moves: MovesReport | None) -> MovesReport | None:
+    """What is known from before another address was named: no plan of then is proposed."""
+    return replace(moves, proposal=None) if moves is not None else None
 
 
 def unique_faults(faults: Iterable[Fault]) -> tuple[Fault, ...]:

@@ -79,7 +79,7 @@ class RouterWatch:
             ingests=ingests,
             steered=self.steered(routed),
             unsteered=self._book.unsteered(),
-            round_trips_ms=self._steering.round_trips_ms if self._steering is not None else {},
+            round_trips_ms=self.round_trips_ms,
         )
 
     def steered(self, topics: Collection[str]) -> dict[str, SteeredTopic]:
@@ -97,6 +97,11 @@ class RouterWatch:
             topic: _table_rate(told, growth.recent_rate(topic, WINDOW_MS))
             for topic, told in self._steering.topics.items()
         }
+
+    @property
+    def round_trips_ms(self) -> Mapping[int, float]:
+        """Broker -> round trip of Produce requests, as routers told by the newest measurement."""
+        return self._steering.round_trips_ms if self._steering is not None else {}
 
     def forget(self) -> None:
         """Another cluster: nothing learned holds there."""

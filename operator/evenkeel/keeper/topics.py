@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 
 from evenkeel import names
-from evenkeel.domain.exchange import Deletion, Desired, DesiredDataset, DesiredTopic, Fault
+from evenkeel.domain.exchange import BalanceMode, Deletion, Desired, DesiredDataset, DesiredTopic, Fault
 from evenkeel.domain.snapshot import Broker
 from evenkeel.errors import InputError
 from evenkeel.kafka.answers import TopicAnswer
@@ -144,7 +144,8 @@ def _plan_topic(plan: TopicsPlan, topic: DesiredTopic, desired: Desired, found: 
         return
     existing = found.topics.get(topic.name)
     if existing is not None:
-        _check_shape(plan, existing, topic.partitions, topic.replication_factor, subject)
+        helps = _explain_copies(topic, desired)
+        _check_shape(plan, existing, topic.partitions, topic.replication_factor, subject, helps)
         _grow(plan, existing, topic.partitions, found, subject)
         _set_config(plan, topic.name, _without_guarded(plan, topic, existing, desired), found, subject)
     elif not topic.create:
@@ -218,7 +219,8 @@ def _plan_dataset(plan: TopicsPlan, dataset: DesiredDataset, desired: Desired, f
         if existing is None and refusal is None:
             _create_or_say(plan, spec, found, subject)
         elif existing is not None and spec.name == data_topic(dataset):
-            _check_shape(plan, existing, dataset.partitions, dataset.replication_factor, subject)
+            helps = "topics of a TrainingDataset keep the number they were made with"
+            _check_shape(plan, existing, dataset.partitions, dataset.replication_factor, subject, helps)
             _grow(plan, existing, dataset.partitions, found, subject)
     own = {spec.name for spec in dataset_topics(dataset, len(found.brokers))} | {data_topic(dataset)}
     for name in sorted(own & found.topics.keys()):
@@ -265,10 +267,24 @@ def _plan_deletion(plan: TopicsPlan, deletion: Deletion, desired: Desired, found
     plan.actions.append(DeleteTopic(name, subject))
 
 
+def _explain_copies(topic: DesiredTopic, desired: Desired) -> str:
+    """How an existing topic gets the number of copies that is declared."""
+    if topic.name in desired.policy.exclude_topics:
+        return "spec.balance.excludeTopics of the cluster keeps its replicas where they are"
+    if desired.policy.mode is BalanceMode.DISABLED:
+        return "spec.balance.mode of the cluster is Disabled: with Propose a plan of moves would be proposed"
+    return "a plan of moves is proposed for it, one copy per partition and plan"
+
+
 def _check_shape(
-    plan: TopicsPlan, topic: TopicAnswer, partitions: int | None, copies: int | None, subject: str
+    plan: TopicsPlan,
+    topic: TopicAnswer,
+    partitions: int | None,
+    copies: int | None,
+    subject: str,
+    helps: str,
 ) -> None:
-    """Say what Kafka cannot do, or what is not done by itself."""
+    """Say what Kafka cannot do, or what is not done by itself; `helps`: what becomes of another number of copies."""
     count = len(topic.partitions)
     if partitions is not None and partitions < count:
         message = (
@@ -277,7 +293,6 @@ def _check_shape(
         plan.say(Reason.PARTITIONS_LOWERED, message, subject)
     if copies is not None and copies != _copies(topic):
         message = f"replicationFactor: topic {topic.name} has {_copies(topic)}, {copies} is asked for"
-        helps = "moving replicas would help, which this version leaves to Kafka's own tool"
         plan.say(Reason.REPLICATION_DIFFERS, f"{message}; {helps}", subject)
 
 

@@ -1,0 +1,114 @@
+"""What is done against an imbalance: planning, the proposal, and the open plan. Two steps of the keeper's turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from evenkeel.domain.exchange import BalanceMode, Desired, Fault, MovesReport, Report, TopicRouting
+from evenkeel.domain.moves import PlanReport, ProposedPlan
+from evenkeel.domain.snapshot import ClusterSnapshot
+from evenkeel.keeper.claim import Claim
+from evenkeel.keeper.inflow import PATIENCE_SECONDS
+from evenkeel.keeper.moves import build_moves_report
+from evenkeel.keeper.proposals import build_request, decide_proposal
+from evenkeel.keeper.running import PlanRunner
+from evenkeel.keeper.steering import PATIENCE_INTERVALS
+from evenkeel.planning.moves import plan_moves
+from evenkeel.planning.moves_plan import MovesPlan, MovesRequest
+from evenkeel.planning.routing import RoutesPlan
+from evenkeel.reasons import Reason
+
+
+class Balancing:
+    """Plans in every cycle, and runs what is approved. Used by one thread.
+
+    Args:
+        claim: this keeper's hold on the cluster: without it nothing is proposed and nothing runs.
+        monotonic: the clock, seconds.
+        before: the report that a predecessor left; its proposal stands as if this process had made it.
+        runner: of the open plan; None: on Kafka itself.
+    """
+
+    def __init__(
+        self,
+        claim: Claim,
+        *,
+        monotonic: Callable[[], float],
+        before: Report | None = None,
+        runner: PlanRunner | None = None,
+    ) -> None:
+        self._claim, self._monotonic = claim, monotonic
+        self.runner = runner or PlanRunner(
+            claim, monotonic=monotonic, before=before.plan if before is not None else None
+        )
+        self.moves: MovesReport | None = before.moves if before is not None else None
+
+    @property
+    def progress(self) -> PlanReport | None:
+        """Of the open plan."""
+        return self.runner.report
+
+    def plan(
+        self,
+        desired: Desired,
+        snapshot: ClusterSnapshot,
+        routed: Mapping[str, TopicRouting],
+        routes: RoutesPlan | None,
+        observed_seconds: float,
+    ) -> None:
+        """Plan moves from a new snapshot, and judge the open plan by it.
+
+        Args:
+            desired: policy, wishes, the open plan.
+            snapshot: what was measured.
+            routed: topics that may be routed.
+            routes: the newest weights.
+            observed_seconds: for how long growth has been watched.
+
+        Raises:
+            InputError: the snapshot holds an impossible value.
+        """
+        self.runner.judge(desired, snapshot)
+        if desired.policy.mode is BalanceMode.DISABLED:
+            self.moves = MovesReport(Reason.DISABLED, "spec.balance.mode is Disabled")
+            return
+        standing = self.moves.proposal if self.moves is not None else None
+        continuing = self.runner.settles_at is not None
+        request = build_request(
+            desired, snapshot, routed, routes, continuing=continuing or standing is not None
+        )
+        plan = plan_moves(snapshot, desired.policy, request)
+        proposal = None
+        if self._may_propose(standing, request, desired, observed_seconds):
+            proposal = decide_proposal(standing, plan, snapshot, desired)
+        self._note_level(plan)
+        self.moves = build_moves_report(plan, self.moves, proposal)
+
+    def turn(self, desired: Desired) -> list[Fault]:
+        """One turn of the open plan; as `PlanRunner.turn`."""
+        return self.runner.turn(desired)
+
+    def forget(self) -> None:
+        """Another connection or cluster."""
+        self.runner.forget()
+        self.moves = None
+
+    def _may_propose(
+        self, standing: ProposedPlan | None, request: MovesRequest, desired: Desired, observed: float
+    ) -> bool:
+        """Whether what was measured is what will stay, and the cluster is ours.
+
+        What a plan moved away still lies on the disks for a while. And whether routing heals an imbalance is known
+        only when inflow has been watched.
+        """
+        settles_at = self.runner.settles_at
+        if not self._claim.held or (settles_at is not None and self._monotonic() < settles_at):
+            return False
+        patience = min(PATIENCE_SECONDS, PATIENCE_INTERVALS * float(desired.policy.interval_seconds))
+        return standing is not None or not request.routed or observed >= patience
+
+    def _note_level(self, plan: MovesPlan) -> None:
+        """A series of plans is over when the newest has nothing to do."""
+        settles_at = self.runner.settles_at
+        if settles_at is not None and self._monotonic() >= settles_at and not plan.moves:
+            self.runner.settles_at = None
