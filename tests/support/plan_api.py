@@ -28,7 +28,7 @@ class PlanApi(Kube):
         self.objects = {self._key(one): copy.deepcopy(one) for one in objects}
         self.version = 100
         self.writes: list[Object] = []
-        self.interfere: Callable[[PlanApi], None] | None = None
+        self.interfere: Callable[[PlanApi], object] | None = None
         self.forbidden: tuple[str, ...] = ()
         self.changes: list[tuple[str, Object]] = []
 
@@ -66,7 +66,7 @@ class PlanApi(Kube):
             item[part] = {**item.get(part, {}), **value}
         return item
 
-    async def watch(self, resource: Resource, **_: Any) -> AsyncIterator[tuple[str, Object]]:  # type: ignore[override]
+    async def watch(self, resource: Resource, **_: Any) -> AsyncIterator[tuple[str, Object]]:
         self._check("watch", resource)
         for kind, item in self.changes:
             yield kind, copy.deepcopy(item)

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import timedelta
 
 import pytest
 
@@ -14,6 +14,7 @@ from tests.support.plan_api import (
     Object,
     PlanApi,
     Terminal,
+    build_condition,
     build_finished,
     build_plan,
     build_running,
@@ -50,7 +51,7 @@ def approval(api: PlanApi) -> str:
         (REJECTED, Wish.APPROVE, Answer.REFUSED, "was rejected, which is final"),
         (REJECTED, Wish.REJECT, Answer.DONE, "rejected already"),
         (REJECTED, Wish.CANCEL, Answer.DONE, "rejected already"),
-        (EXPIRED, Wish.APPROVE, Answer.REFUSED, "expired at 2026-03-01T11:59:59"),
+        (EXPIRED, Wish.APPROVE, Answer.REFUSED, "expired at 2026-03-01T11:59:59Z"),
         (EXPIRED, Wish.REJECT, Answer.POSSIBLE, "Reject"),
         (build_finished(), Wish.APPROVE, Answer.REFUSED, "is finished (Moved: 2 of 2 moves are done)"),
         (build_finished(), Wish.CANCEL, Answer.REFUSED, "is finished"),
@@ -120,7 +121,7 @@ async def test_another_plan_of_the_same_name_is_not_approved() -> None:
 
 async def test_somebody_else_decided_meanwhile() -> None:
     api = PlanApi(build_plan())
-    api.interfere = lambda one: one.change("RebalancePlan", PLAN, spec={"approval": "Rejected"}) and None
+    api.interfere = lambda one: one.change("RebalancePlan", PLAN, spec={"approval": "Rejected"})
     with pytest.raises(RefusedError, match=r"changed while it was shown.*was rejected, which is final"):
         await do(api, Wish.APPROVE)
     assert approval(api) == "Rejected"
@@ -128,7 +129,7 @@ async def test_somebody_else_decided_meanwhile() -> None:
 
 async def test_it_finished_meanwhile() -> None:
     api = PlanApi(build_plan())
-    api.interfere = lambda one: one.change("RebalancePlan", PLAN, status={"state": "Finished"}) and None
+    api.interfere = lambda one: one.change("RebalancePlan", PLAN, status={"state": "Finished"})
     with pytest.raises(RefusedError, match="is finished"):
         await do(api, Wish.APPROVE)
     assert approval(api) == "Pending"
@@ -140,7 +141,7 @@ async def test_it_was_deleted_meanwhile() -> None:
             return None
 
     api = Gone(build_plan())
-    api.interfere = lambda one: one.change("RebalancePlan", PLAN) and None
+    api.interfere = lambda one: one.change("RebalancePlan", PLAN)
     with pytest.raises(RefusedError, match="was deleted meanwhile"):
         await do(api, Wish.APPROVE)
 
@@ -160,7 +161,7 @@ async def test_progress_does_not_stop_a_cancellation() -> None:
 
 async def test_one_that_never_rests_is_said() -> None:
     api = PlanApi(build_running())
-    api.interfere = lambda one: one.change("RebalancePlan", PLAN) and None
+    api.interfere = lambda one: one.change("RebalancePlan", PLAN)
     with pytest.raises(RetryableError, match="keeps changing while it is written; try again"):
         await do(api, Wish.CANCEL)
 
@@ -195,8 +196,27 @@ async def test_a_missing_right_is_named() -> None:
         await do(api, Wish.APPROVE)
 
 
-def test_a_plan_without_an_end_of_its_time_does_not_expire() -> None:
+def test_a_plan_without_an_end_of_its_time_expires_after_a_day() -> None:
     item = build_plan()
     del item["spec"]["expirationTime"]
-    found = judge(RebalancePlan.model_validate(item), Wish.APPROVE, datetime(2030, 1, 1, tzinfo=UTC))
-    assert found.answer is Answer.POSSIBLE
+    plan = RebalancePlan.model_validate(item)
+    assert judge(plan, Wish.APPROVE, NOW).answer is Answer.POSSIBLE
+    assert judge(plan, Wish.APPROVE, NOW + timedelta(days=1)).answer is Answer.REFUSED
+
+
+async def test_plans_that_stand_by_are_not_meant() -> None:
+    waits = build_condition("Ready", "False", "Conflict", "one plan at a time")
+    first = build_plan("a-waits", made="2026-03-01T09:00:00Z", status={"conditions": [waits]})
+    going = build_plan("b-going", made="2026-03-01T09:00:00Z")
+    going["metadata"]["deletionTimestamp"] = "2026-03-01T11:00:00Z"
+    api = PlanApi(first, going, build_plan("c-younger", made="2026-03-01T11:00:00Z"), build_plan())
+    await do(api, Wish.APPROVE)
+    assert approval(api) == "Approved"
+
+
+async def test_one_that_has_begun_comes_before_older_ones() -> None:
+    running = build_running()
+    running["metadata"]["creationTimestamp"] = "2026-03-01T11:00:00Z"
+    api = PlanApi(build_plan("a-older"), running)
+    await do(api, Wish.CANCEL)
+    assert approval(api) == "Rejected"

@@ -22,6 +22,7 @@ from tests.support.plan_api import (
     PlanApi,
     Terminal,
     build_cluster,
+    build_condition,
     build_finished,
     build_plan,
     build_running,
@@ -46,11 +47,18 @@ async def status(*objects: Object, name: str | None = None) -> tuple[int, Termin
     ), terminal
 
 
-async def watch(*changes: tuple[str, Object], first: Object | None = None) -> tuple[int, Terminal]:
+async def watch(
+    *changes: tuple[str, Object], first: Object | None = None, gone: bool = False
+) -> tuple[int, Terminal]:
     terminal = Terminal()
     api = PlanApi(build_cluster(), *([first] if first else []))
     api.changes = list(changes)
-    return await show_status(Session(api, NAMESPACE), terminal.screen, None, watch=True), terminal
+    shown = show_status(Session(api, NAMESPACE), terminal.screen, None, watch=True)
+    if gone:
+        with pytest.raises(RefusedError, match="was deleted"):
+            await shown
+        return 3, terminal
+    return await shown, terminal
 
 
 def text_of(terminal: Terminal) -> str:
@@ -102,6 +110,25 @@ async def test_why_there_is_no_plan(reason: str, code: int) -> None:
     assert found == code
     assert f"main has no open plan: {reason}: so it is" in terminal.out
     assert "Route (routing alone needs 2 h; the first disk reaches the limit in 10 d)" in terminal.out
+
+
+async def test_the_condition_knows_better_why_there_is_no_plan() -> None:
+    rejected = build_condition(
+        "PlanPending", "False", "PlanRejected", "main-1 was rejected: nothing new before noon"
+    )
+    code, terminal = await plan(build_cluster(conditions=[rejected]))
+    assert code == 3
+    assert "PlanRejected: main-1 was rejected: nothing new before noon" in terminal.out
+
+
+async def test_what_the_operator_says_of_a_plan_is_shown() -> None:
+    held = [build_condition("Ready", "False", "MoveHeld", "clicks-0 goes on: its source is away")]
+    _, terminal = await status(build_cluster(), build_running(conditions=held))
+    assert "left; MoveHeld: clicks-0 goes on" in terminal.out
+    paused = [build_condition("Ready", "False", "Paused", "approved, but paused")]
+    approved = build_plan(spec={"approval": "Approved"}, status={"conditions": paused})
+    _, terminal = await watch(("ADDED", approved), ("DELETED", approved), first=approved, gone=True)
+    assert "0 % approved, but paused" in terminal.err
 
 
 async def test_an_unmeasured_cluster_says_so_and_json_stays_empty() -> None:

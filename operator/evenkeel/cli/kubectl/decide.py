@@ -15,10 +15,11 @@ from evenkeel.cli.kubectl.session import RefusedError, Session
 from evenkeel.cli.main import OK, REFUSED
 from evenkeel.cli.tables import tell_costs
 from evenkeel.cli.words import count
+from evenkeel.controller.plans import expiration, is_expired
 from evenkeel.domain.moves import Approval, ProposedPlan
 from evenkeel.errors import RetryableError
 from evenkeel.kube.failures import ConflictError
-from evenkeel.reasons import Reason
+from evenkeel.reasons import ConditionType, Reason
 
 ATTEMPTS = 10
 """Status of a plan that runs changes every few seconds; what was decided does not depend on it."""
@@ -85,7 +86,7 @@ def judge(plan: RebalancePlan, wish: Wish, now: datetime) -> Judgement:
     """Whether the plan can be decided so."""
     name = plan.metadata.name
     if plan.is_finished:
-        ready = plan.status.condition("Ready")
+        ready = plan.status.condition(ConditionType.READY)
         why = "" if ready is None else f" ({ready.reason}: {ready.message})"
         return Judgement(
             Answer.REFUSED, f"{name} is finished{why}; `kubectl evenkeel plan` shows what is open"
@@ -113,8 +114,8 @@ def _judge_approval(plan: RebalancePlan, now: datetime) -> Judgement:
         return Judgement(Answer.DONE, f"{name} is approved already")
     if spec.approval is Approval.REJECTED:
         return Judgement(Answer.REFUSED, f"{name} was rejected, which is final; wait for the next plan")
-    if spec.expiration_time is not None and spec.expiration_time <= now:
-        until = spec.expiration_time.isoformat()
+    if is_expired(plan, now):
+        until = f"{expiration(plan):%Y-%m-%dT%H:%M:%SZ}"
         return Judgement(Answer.REFUSED, f"{name} expired at {until}; the next plan comes by itself")
     proposal = build_proposal(plan)
     moves = count(len(spec.moves), "move")

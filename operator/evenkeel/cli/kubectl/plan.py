@@ -14,8 +14,9 @@ from evenkeel.cli.main import OK, REFUSED
 from evenkeel.cli.plots import write_plot
 from evenkeel.cli.tables import print_plan
 from evenkeel.cli.words import tell_seconds
+from evenkeel.controller.plans import expiration
 from evenkeel.domain.moves import Approval
-from evenkeel.reasons import Reason
+from evenkeel.reasons import ConditionType, Reason
 
 FINE = {
     Reason.NOTHING_TO_DO,
@@ -66,9 +67,8 @@ def tell_approval(plan: RebalancePlan) -> str:
     """What was decided, and what to type."""
     name = plan.metadata.name
     if plan.spec.approval is Approval.PENDING:
-        expires = plan.spec.expiration_time
-        until = "" if expires is None else f" until {expires.isoformat(timespec='seconds')}"
-        return f"waits for a decision{until}: kubectl evenkeel approve {name} (or reject)"
+        until = f"{expiration(plan):%Y-%m-%dT%H:%M:%SZ}"
+        return f"waits for a decision until {until}: kubectl evenkeel approve {name} (or reject)"
     if plan.spec.approval is Approval.REJECTED:
         return "rejected: what is under way is cancelled where that is safe"
     return f"approved: kubectl evenkeel status {plan.spec.cluster_ref.name} --watch (or cancel)"
@@ -104,9 +104,7 @@ def tell_cure(cluster: BalancedCluster) -> list[str]:
 
 
 def _explain_absence(cluster: BalancedCluster, screen: Screen, output: str, plot: str | None) -> int:
-    moves = cluster.status.moves
-    reason = moves.reason if moves is not None else Reason.STARTING.value
-    message = moves.message if moves is not None else "the cluster was not measured yet"
+    reason, message = find_absence(cluster)
     tell = screen.say if output == "table" else screen.note
     tell(f"{cluster.metadata.name} has no open plan: {reason}: {message}")
     for line in tell_cure(cluster):
@@ -114,3 +112,13 @@ def _explain_absence(cluster: BalancedCluster, screen: Screen, output: str, plot
     if plot is not None:
         screen.note("no picture: there is no plan to draw")
     return OK if reason in FINE else REFUSED
+
+
+def find_absence(cluster: BalancedCluster) -> tuple[str, str]:
+    """Why there is no plan, by the operator's condition, else by the newest measurement."""
+    pending, moves = cluster.status.condition(ConditionType.PLAN_PENDING), cluster.status.moves
+    if pending is not None:
+        return pending.reason, pending.message
+    if moves is not None:
+        return moves.reason, moves.message
+    return Reason.STARTING.value, "the cluster was not measured yet"

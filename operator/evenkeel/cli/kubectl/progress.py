@@ -11,6 +11,7 @@ from rich.filesize import decimal
 from evenkeel.api.rebalance_plan import RebalancePlan
 from evenkeel.cli.words import HELD, LEAVES, count, tell_seconds
 from evenkeel.domain.moves import Approval, PlanState
+from evenkeel.reasons import ConditionType, Reason
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -42,18 +43,23 @@ def tell_progress(plan: RebalancePlan) -> str:
         parts.append(f"at most {decimal(status.bytes_per_second)}/s")
     if status.eta_seconds is not None:
         parts.append(f"about {tell_seconds(status.eta_seconds)} left")
-    return ", ".join(parts)
+    ready = status.condition(ConditionType.READY)
+    odd = ready is not None and ready.reason not in (Reason.MOVING, status.state)
+    return ", ".join(parts) + (f"; {ready.reason}: {ready.message}" if odd and ready is not None else "")
 
 
 def tell_end(plan: RebalancePlan) -> str:
     """How it ended."""
-    ready = plan.status.condition("Ready")
+    ready = plan.status.condition(ConditionType.READY)
     return "Finished" if ready is None else f"{ready.reason}: {ready.message}"
 
 
 def _tell_standing(plan: RebalancePlan) -> str:
+    ready = plan.status.condition(ConditionType.READY)
     if plan.is_finished:
         return tell_end(plan)
+    if ready is not None:
+        return ready.message
     if plan.spec.approval is Approval.REJECTED:
         return "rejected, being cancelled"
     if plan.spec.approval is Approval.APPROVED:

@@ -16,9 +16,11 @@ from evenkeel.errors import ConfigurationError, EvenkeelError, InputError
 from evenkeel.kube.client import Kube, Object
 from evenkeel.kube.failures import ConflictError, KindAbsentError
 from evenkeel.kube.resources import BALANCED_CLUSTER, REBALANCE_PLAN, Resource
-from evenkeel.reasons import Reason
+from evenkeel.reasons import ConditionType, Reason
 
 Kind = TypeVar("Kind", bound=Model)
+STANDING_BY = (Reason.CONFLICT, Reason.INVALID_SPEC, Reason.CLUSTER_NOT_FOUND)
+"""Reasons of plans that keep no other plan waiting."""
 _SIGN_IN = "HTTP 401"
 
 
@@ -74,18 +76,18 @@ class Session:
         return pick_open(await self.list_plans(), cluster)
 
     async def find_plan(self, name: str | None) -> RebalancePlan:
-        """The plan of this name, or the only one that is not finished.
+        """The plan of this name, or the open one where only one cluster has one.
 
         Raises:
             InputError: there is none, or several are open and none is named; lists their names.
         """
         plans = await self.list_plans()
-        wanted = [
-            one for one in plans if (not one.is_finished if name is None else one.metadata.name == name)
-        ]
+        clusters = sorted({one.spec.cluster_ref.name for one in plans})
+        opened = [one for cluster in clusters if (one := pick_open(plans, cluster)) is not None]
+        wanted = opened if name is None else [one for one in plans if one.metadata.name == name]
         if len(wanted) == 1:
             return wanted[0]
-        still = ", ".join(one.metadata.name for one in plans if not one.is_finished) or "none"
+        still = ", ".join(sorted(one.metadata.name for one in opened)) or "none"
         if len(wanted) > 1:
             message = f"namespace {self.namespace} has several open plans: name one of {still}"
         else:
@@ -135,9 +137,15 @@ class Session:
 
 
 def pick_open(plans: Sequence[RebalancePlan], cluster: str) -> RebalancePlan | None:
-    """The oldest plan of a cluster that is not finished; younger ones wait for it."""
-    some = [one for one in plans if one.spec.cluster_ref.name == cluster and not one.is_finished]
-    return min(some, key=_age, default=None)
+    """The plan of a cluster that is decided or carried out: one that has begun, else the oldest that does not wait."""
+    some = [one for one in plans if one.spec.cluster_ref.name == cluster and _may_be_open(one)]
+    return min(some, key=lambda one: (not one.has_begun, *_age(one)), default=None)
+
+
+def _may_be_open(plan: RebalancePlan) -> bool:
+    ready = plan.status.condition(ConditionType.READY)
+    waits = ready is not None and ready.reason in STANDING_BY
+    return not plan.is_finished and plan.metadata.deletion_timestamp is None and not waits
 
 
 def _age(plan: RebalancePlan) -> tuple[float, str]:

@@ -17,7 +17,7 @@ from evenkeel.cli.kubectl.screen import Screen
 from evenkeel.cli.kubectl.session import RefusedError, Session, pick_open
 from evenkeel.cli.main import OK, REFUSED
 from evenkeel.cli.words import BAR_WIDTH, count, draw_fill, tell_permille
-from evenkeel.reasons import Reason
+from evenkeel.reasons import ConditionType, Reason
 
 MOST_VOLUMES = 40
 
@@ -63,7 +63,7 @@ async def follow(session: Session, screen: Screen, plan: RebalancePlan | None) -
                     plan = newest
                     break
     screen.say(f"{plan.metadata.name}: {tell_end(plan)}")
-    ready = plan.status.condition("Ready")
+    ready = plan.status.condition(ConditionType.READY)
     return OK if ready is not None and ready.reason == Reason.MOVED else REFUSED
 
 
