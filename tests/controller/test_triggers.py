@@ -7,6 +7,7 @@ import pytest
 from evenkeel import names
 from evenkeel.controller import triggers
 from evenkeel.controller.store import Key, Store
+from tests.support.plans import written
 from tests.support.world import cluster, dataset, gated_pod, namespace_object, node, topic
 
 CLUSTER = Key("BalancedCluster", "data", "kafka")
@@ -120,3 +121,33 @@ def test_deleted_dataset_concerns_the_next_one_on_its_topic(store: Store) -> Non
     store.take_dirty()
     store.put("DELETED", whole(first, 2))
     assert Key("TrainingDataset", "data", "second") in store.take_dirty()
+
+
+def plan(name: str, cluster: str = "kafka") -> dict[str, Any]:
+    return written(name, cluster=cluster)
+
+
+def test_plan_concerns_its_cluster_and_its_rivals(store: Store) -> None:
+    first, second = Key("RebalancePlan", "data", "first"), Key("RebalancePlan", "data", "second")
+    store.put("ADDED", whole(plan("first")))
+    assert set(store.take_dirty()) == {first, CLUSTER}
+    store.put("ADDED", whole(plan("second")))
+    assert set(store.take_dirty()) == {first, second, CLUSTER}
+    store.put("MODIFIED", {**whole(plan("first"), 2), "status": {"percent": 7}})
+    assert set(store.take_dirty()) == {first, CLUSTER}
+    store.put("MODIFIED", {**whole(plan("first"), 3), "status": {"state": "Finished"}})
+    assert set(store.take_dirty()) == {first, second, CLUSTER}
+    store.put("DELETED", whole(plan("first"), 4))
+    assert set(store.take_dirty()) == {first, second, CLUSTER}
+
+
+def test_report_and_spec_of_a_cluster_concern_its_plans(store: Store) -> None:
+    store.put("ADDED", whole(plan("first")))
+    store.put("ADDED", whole(plan("elsewhere", "other")))
+    store.take_dirty()
+    label = {names.LABEL_CLUSTER: "kafka"}
+    store.put("ADDED", {**whole(child("ConfigMap", "kafka-report", **label)), "data": {"report": "{}"}})
+    assert Key("RebalancePlan", "data", "first") in (found := store.take_dirty())
+    assert Key("RebalancePlan", "data", "elsewhere") not in found
+    store.put("MODIFIED", whole(cluster(state="Paused"), 2, generation=2))
+    assert Key("RebalancePlan", "data", "first") in store.take_dirty()

@@ -22,7 +22,7 @@ Object = dict[str, Any]
 START = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
 DIGEST = "ab" * 32
 OLD = "2026-01-01T00:00:00Z"
-OWN = ("BalancedCluster", "BalancedTopic", "TrainingDataset")
+OWN = ("BalancedCluster", "BalancedTopic", "RebalancePlan", "TrainingDataset")
 KEPT = {"data", "binaryData"}
 SEAL = SealReport(DIGEST, records=100, shards=2, data_bytes=1000, rejected=0, journal_offset=9)
 
@@ -69,8 +69,8 @@ class World:
         assert found is not None
         return found
 
-    def run(self, kind: str, name: str, namespace: str = "data") -> Plan:
-        """Plan, and write children, removals and status into the store."""
+    def run(self, kind: str, name: str, namespace: str = "data", *, patches: bool = False) -> Plan:
+        """Plan, and write children, removals, patches if wanted, and status into the store."""
         plan = self.plan(kind, name, namespace)
         for child in plan.children:
             meta = child.body["metadata"]
@@ -88,12 +88,13 @@ class World:
             item = self.store.get(removal.resource.kind, removal.namespace or "", removal.name)
             assert item is not None
             self.store.put("DELETED", item)
+        if patches:
+            self._patch(plan)
         if plan.status is not None:
             self.change(kind, name, namespace=namespace, status=prune(plan.status))
         return plan
 
-    def patch(self, plan: Plan) -> None:
-        """Carry out the merge patches of a plan."""
+    def _patch(self, plan: Plan) -> None:
         for patch in plan.patches:
             assert not isinstance(patch.body, tuple)
             item = self.get(patch.resource.kind, patch.name, patch.namespace or "")

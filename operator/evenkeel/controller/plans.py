@@ -11,12 +11,14 @@ from evenkeel.api.plan_content import read_batches
 from evenkeel.api.rebalance_plan import RebalancePlan
 from evenkeel.domain.moves import Approval, DesiredPlan
 from evenkeel.errors import InputError
-from evenkeel.reasons import ConditionType
+from evenkeel.reasons import ConditionType, Reason
 
 LIFETIME = timedelta(hours=24)
 """How long a plan may be decided."""
 KEPT_FINISHED = 5
 """Finished plans that stay for people to read."""
+ENDED_OTHERWISE = frozenset({Reason.MOVED, Reason.PLAN_OUTDATED, Reason.PLAN_EXPIRED})
+"""Ends of a plan that a later rejection does not change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +42,8 @@ class Plans:
 
     def rejection(self, now: datetime) -> RebalancePlan | None:
         """A rejected plan whose time is not over: nothing new is wanted before."""
-        standing = (one for one in self.items if one.spec.approval is Approval.REJECTED)
-        return max(
-            (one for one in standing if now < expiration(one)),
-            key=lambda one: (expiration(one), one.metadata.name),
-            default=None,
-        )
+        standing = (one for one in self.items if is_standing(one, now))
+        return max(standing, key=lambda one: (expiration(one), one.metadata.name), default=None)
 
     def outlived(self, now: datetime) -> tuple[RebalancePlan, ...]:
         """Finished plans of ours that go: all but the newest few, and those whose rejection stands.
@@ -58,8 +56,7 @@ class Plans:
         return tuple(
             one
             for one in finished[KEPT_FINISHED:]
-            if not (one.spec.approval is Approval.REJECTED and now < expiration(one))
-            and one.metadata.deletion_timestamp is None
+            if not is_standing(one, now) and one.metadata.deletion_timestamp is None
         )
 
     def is_known(self, name: str) -> bool:
@@ -89,6 +86,14 @@ def expiration(plan: RebalancePlan) -> datetime:
         return plan.spec.expiration_time
     assert plan.metadata.creation_timestamp is not None
     return plan.metadata.creation_timestamp + LIFETIME
+
+
+def is_standing(plan: RebalancePlan, now: datetime) -> bool:
+    """Whether it was rejected, not only after it had ended for another reason, and its time is not over."""
+    if plan.spec.approval is not Approval.REJECTED or now >= expiration(plan):
+        return False
+    ready = plan.status.condition(ConditionType.READY)
+    return not plan.is_finished or ready is None or ready.reason not in ENDED_OTHERWISE
 
 
 def is_expired(plan: RebalancePlan, now: datetime) -> bool:

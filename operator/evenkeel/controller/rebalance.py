@@ -175,11 +175,15 @@ def say_pending(plan: RebalancePlan) -> str:
     """What may be decided, until when, and how."""
     spec, name = plan.spec, plan.metadata.name
     total = sum(move.bytes for move in spec.moves)
-    takes = f" in about {spec.seconds} s" if spec.seconds is not None else ""
+    takes = f" in about {spec.seconds} s" if spec.seconds else ""
     return (
-        f"{len(spec.moves)} moves of {total} bytes{takes} wait for a decision until {_say_time(plan)}:"
+        f"{_count(len(spec.moves))} of {total} bytes{takes}, to be decided until {_say_time(plan)}:"
         f" kubectl evenkeel approve {name} -n {plan.metadata.namespace}, or set spec.approval"
     )
+
+
+def _count(moves: int) -> str:
+    return "1 move" if moves == 1 else f"{moves} moves"
 
 
 def _say_time(plan: RebalancePlan) -> str:
