@@ -193,6 +193,10 @@ class Admin:
             if error is not None:
                 raise error(f"reassigning {key[0]}-{key[1]} to {list(replicas)}")
 
+    def elect_preferred(self) -> None:
+        """Let the first replica of each partition lead."""
+        self._client.elect_leaders(0)
+
     def drop_rates(self, broker: int) -> None:
         """Take both throttles of a broker away, whosever they are."""
         change = {LEADER_RATE: (AlterConfigOp.DELETE, None), FOLLOWER_RATE: (AlterConfigOp.DELETE, None)}
