@@ -85,7 +85,7 @@ async def test_a_plan_for_git(output: str) -> None:
     found = json.loads(terminal.out) if output == "json" else yaml.safe_load(terminal.out)
     assert code == 0
     assert found["spec"] == item["spec"]
-    assert "managedFields" not in found["metadata"]
+    assert found["metadata"] == {"name": "main-0123456789", "namespace": NAMESPACE}
 
 
 @pytest.mark.parametrize(

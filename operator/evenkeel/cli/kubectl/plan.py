@@ -18,6 +18,7 @@ from evenkeel.controller.plans import expiration
 from evenkeel.domain.moves import Approval
 from evenkeel.reasons import ConditionType, Reason
 
+SERVER_FIELDS = ("managedFields", "uid", "resourceVersion", "generation", "creationTimestamp")
 FINE = {
     Reason.NOTHING_TO_DO,
     Reason.BELOW_THRESHOLD,
@@ -53,8 +54,8 @@ async def show_plan(session: Session, screen: Screen, name: str | None, output: 
 
 
 def dump(item: dict[str, Any], output: str) -> str:
-    """The object for GitOps: as stored, without what the API server alone keeps."""
-    meta = {key: value for key, value in item.get("metadata", {}).items() if key != "managedFields"}
+    """The object as stored, without what the API server alone keeps: it can be committed and applied."""
+    meta = {key: value for key, value in item.get("metadata", {}).items() if key not in SERVER_FIELDS}
     body = {**item, "metadata": meta}
     if output == "json":
         return json.dumps(body, indent=2) + "\n"
