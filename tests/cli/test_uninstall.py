@@ -227,7 +227,9 @@ async def test_the_operator_comes_back_when_a_pod_mounts_meanwhile() -> None:
 
 
 async def test_a_second_run_after_everything_is_gone_changes_nothing() -> None:
-    kube = FakeKube(absent=("NodeCache", "BalancedCluster", "BalancedTopic", "TrainingDataset"))
+    kube = FakeKube(
+        absent=("NodeCache", "BalancedCluster", "BalancedTopic", "RebalancePlan", "TrainingDataset")
+    )
     await uninstall.uninstall(kube, OPERATOR, Deadline(5.0))  # type: ignore[arg-type]
     assert kube.calls == ["delete Lease evenkeel-operator"]
 
@@ -250,3 +252,21 @@ def test_arguments_are_required(capsys: pytest.CaptureFixture[str]) -> None:
         uninstall.main([])
     assert end.value.code == 2
     assert "--namespace" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("state", ["Running", "Paused"])
+async def test_moves_that_run_are_a_reason_to_refuse(state: str) -> None:
+    plan = build("RebalancePlan", "main-0123456789", "kafka", status={"state": state})
+    kube = FakeKube(*installed(), plan)
+    with pytest.raises(RefusedError, match="kafka/main-0123456789"):
+        await uninstall.uninstall(kube, OPERATOR, Deadline(5.0))  # type: ignore[arg-type]
+    assert kube.calls == []
+
+
+async def test_plans_that_do_not_run_stay() -> None:
+    plans = [
+        build("RebalancePlan", state, "kafka", status={"state": state}) for state in ("Proposed", "Finished")
+    ]
+    kube = FakeKube(*installed(), *plans)
+    await uninstall.uninstall(kube, OPERATOR, Deadline(5.0))  # type: ignore[arg-type]
+    assert sum(item["kind"] == "RebalancePlan" for item in kube.objects) == 2

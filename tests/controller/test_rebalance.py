@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from evenkeel import names
@@ -301,7 +303,7 @@ def test_plan_that_is_being_deleted_is_not_told_any_more() -> None:
     ("spec", "reason"),
     [({"state": "Paused"}, "Paused"), ({"balance": {"mode": "Disabled"}}, "Disabled"), ({}, "Pending")],
 )
-def test_approved_plan_says_why_it_does_not_begin(spec: dict[str, object], reason: str) -> None:
+def test_approved_plan_says_why_it_does_not_begin(spec: dict[str, Any], reason: str) -> None:
     world = proposed_world()
     world.change("BalancedCluster", "kafka", spec=cluster(**spec)["spec"])
     decide(world, "Approved")

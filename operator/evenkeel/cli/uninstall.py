@@ -1,7 +1,7 @@
 """`evenkeel uninstall`: remove what the operator made, before the chart itself is removed.
 
 What people declared stays as it is. Refuses while pods mount a dataset: without the node cache they
-could not be ended.
+could not be ended; and while replicas move: nobody would take back the throttles.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from evenkeel import names
+from evenkeel.domain.moves import PlanState
 from evenkeel.errors import EvenkeelError, RetryableError
 from evenkeel.kube import resources
 from evenkeel.kube.client import Kube
@@ -59,7 +60,7 @@ class RefusedError(EvenkeelError):
 
 
 def main(arguments: list[str]) -> int:
-    """Exit code: 0 removed, 3 refused because pods mount a dataset, 2 bad arguments, 1 failure."""
+    """Exit code: 0 removed, 3 refused because pods mount a dataset or replicas move, 2 bad arguments, 1 failure."""
     options = _parse(arguments)
     operator = Operator(options.namespace, options.operator, options.selector)
     try:
@@ -124,16 +125,16 @@ async def uninstall(kube: Kube, operator: Operator, deadline: Deadline) -> None:
     """Every step may be done again: a call that was cut off is simply repeated.
 
     Raises:
-        RefusedError: pods mount a dataset.
+        RefusedError: pods mount a dataset, or a plan of moves runs.
         TimeoutError: the deadline passed; says what was waited for.
         EvenkeelError: as every call of `Kube`.
     """
-    await deadline.retry(lambda: _refuse_if_mounted(kube))
+    await deadline.retry(lambda: _refuse_if_used(kube))
     replicas = await deadline.retry(lambda: _scale(kube, operator, 0))
     _say(f"the operator {operator.namespace}/{operator.deployment} is told to stop")
     await deadline.until(lambda: _describe_pods(kube, operator.selector, operator.namespace))
     try:
-        await deadline.retry(lambda: _refuse_if_mounted(kube))
+        await deadline.retry(lambda: _refuse_if_used(kube))
     except RefusedError:
         await deadline.retry(lambda: _scale(kube, operator, replicas))
         raise
@@ -152,7 +153,14 @@ async def uninstall(kube: Kube, operator: Operator, deadline: Deadline) -> None:
     _say("everything that the operator made is removed")
 
 
-async def _refuse_if_mounted(kube: Kube) -> None:
+async def _refuse_if_used(kube: Kube) -> None:
+    running = find_running(await _list_if_installed(kube, resources.REBALANCE_PLAN))
+    if running:
+        shown = ", ".join(running[:NAMED_AT_MOST])
+        raise RefusedError(
+            f"replicas are being moved by RebalancePlan {shown}: wait until it is finished, or set its"
+            " spec.approval to Rejected (kubectl evenkeel cancel)"
+        )
     found = find_mounting(await kube.list(resources.POD))
     if found:
         more = f" and {len(found) - NAMED_AT_MOST} more" if len(found) > NAMED_AT_MOST else ""
@@ -160,6 +168,15 @@ async def _refuse_if_mounted(kube: Kube) -> None:
         raise RefusedError(
             f"{len(found)} pods mount a dataset ({shown}{more}): let them finish, or delete them"
         )
+
+
+def find_running(plans: Sequence[Object]) -> list[str]:
+    """`namespace/name` of plans of moves that have begun and are not finished."""
+    return sorted(
+        f"{plan['metadata']['namespace']}/{plan['metadata']['name']}"
+        for plan in plans
+        if (plan.get("status") or {}).get("state") in (PlanState.RUNNING, PlanState.PAUSED)
+    )
 
 
 def find_mounting(pods: Sequence[Object]) -> list[str]:
