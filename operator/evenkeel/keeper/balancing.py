@@ -14,7 +14,7 @@ from evenkeel.keeper.proposals import build_request, decide_proposal
 from evenkeel.keeper.running import PlanRunner
 from evenkeel.keeper.steering import PATIENCE_INTERVALS
 from evenkeel.planning.moves import plan_moves
-from evenkeel.planning.moves_plan import MovesPlan, MovesRequest
+from evenkeel.planning.moves_plan import MovesPlan
 from evenkeel.planning.routing import RoutesPlan
 from evenkeel.reasons import Reason
 
@@ -79,7 +79,7 @@ class Balancing:
         )
         plan = plan_moves(snapshot, desired.policy, request)
         proposal = None
-        if self._may_propose(standing, request, desired, observed_seconds):
+        if self._may_propose(standing, desired, observed_seconds if routed else None):
             proposal = decide_proposal(standing, plan, snapshot, desired)
         self._note_level(plan)
         self.moves = build_moves_report(plan, self.moves, proposal)
@@ -94,18 +94,18 @@ class Balancing:
         self.moves = None
 
     def _may_propose(
-        self, standing: ProposedPlan | None, request: MovesRequest, desired: Desired, observed: float
+        self, standing: ProposedPlan | None, desired: Desired, observed_seconds: float | None
     ) -> bool:
         """Whether what was measured is what will stay, and the cluster is ours.
 
         What a plan moved away still lies on the disks for a while. And whether routing heals an imbalance is known
-        only when inflow has been watched.
+        only when inflow has been watched; None: nothing is to be routed.
         """
         settles_at = self.runner.settles_at
         if not self._claim.held or (settles_at is not None and self._monotonic() < settles_at):
             return False
         patience = min(PATIENCE_SECONDS, PATIENCE_INTERVALS * float(desired.policy.interval_seconds))
-        return standing is not None or not request.routed or observed >= patience
+        return standing is not None or observed_seconds is None or observed_seconds >= patience
 
     def _note_level(self, plan: MovesPlan) -> None:
         """A series of plans is over when the newest has nothing to do."""

@@ -192,7 +192,7 @@ def differs_visibly(before: PlanReport | None, after: PlanReport) -> bool:
         return True
     weight = replace(
         before,
-        message=after.message,
+        message=after.message if after.state is PlanState.RUNNING else before.message,
         moves_done=after.moves_done,
         bytes=after.bytes,
         bytes_done=after.bytes_done,

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+from evenkeel.domain.exchange import BalanceMode, MovesReport, Policy, TopicRouting
+from evenkeel.domain.moves import Approval
+from evenkeel.domain.snapshot import ClusterSnapshot, Incoming
+from evenkeel.planning.routing import plan_routes
+from evenkeel.reasons import Reason
+from tests.support.balanced import Keeper, build_uneven, take_snapshot
+from tests.support.moving_kafka import MB
+
+ROUTED = {"t": TopicRouting()}
+
+
+def written(keeper: Keeper) -> ClusterSnapshot:
+    """With some inflow, so that the topic is routed."""
+    return replace(take_snapshot(keeper.kafka), incoming=(Incoming("t", 1.0, observed_seconds=60),))
+
+
+def plan_routed(keeper: Keeper, observed_seconds: float) -> None:
+    found = written(keeper)
+    keeper.balancing.plan(
+        keeper.desired, found, ROUTED, plan_routes(found, ROUTED, Policy()), observed_seconds
+    )
+
+
+def test_a_proposal_stands_over_cycles_and_a_restart() -> None:
+    keeper = build_uneven()
+    keeper.measure()
+    first = keeper.proposal
+    assert first is not None
+    keeper.kafka.tick(60)
+    keeper.measure()
+    assert keeper.proposal is first
+    keeper.restart()
+    keeper.measure()
+    assert keeper.proposal is first
+
+
+def test_it_is_no_proposal_any_more_once_it_is_a_plan() -> None:
+    keeper = build_uneven()
+    keeper.measure()
+    keeper.open()
+    keeper.measure()
+    assert keeper.proposal is None
+    assert keeper.balancing.moves is not None
+    assert keeper.balancing.moves.reason is Reason.MOVES_PLANNED
+
+
+def test_without_the_claim_nothing_is_proposed() -> None:
+    keeper = build_uneven()
+    keeper.claim.held = False
+    keeper.measure()
+    assert keeper.proposal is None
+    assert keeper.balancing.moves is not None
+    assert keeper.balancing.moves.moves > 0
+
+
+def test_a_disabled_cluster_says_so() -> None:
+    keeper = build_uneven()
+    keeper.want(policy=Policy(mode=BalanceMode.DISABLED))
+    keeper.measure()
+    assert keeper.balancing.moves == MovesReport(Reason.DISABLED, "spec.balance.mode is Disabled")
+
+
+def test_what_a_plan_moved_is_waited_for_before_the_next_one_is_proposed() -> None:
+    keeper = build_uneven(partitions=600, megabytes=10)
+    keeper.measure()
+    keeper.open(approval=Approval.APPROVED)
+    keeper.finish()
+    at = keeper.kafka.now
+    keeper.want(plan=None)
+    keeper.measure()
+    assert keeper.proposal is None, "the source still looks too full"
+    while keeper.kafka.now - at < 80:
+        keeper.turn(5)
+    keeper.measure()
+    assert keeper.proposal is None
+    assert keeper.balancing.runner.settles_at is None, "level: the series is over"
+
+
+def test_a_plan_that_was_not_enough_is_gone_on_with_below_the_first_threshold() -> None:
+    keeper = build_uneven(partitions=100, megabytes=10)
+    keeper.want(policy=Policy(move_budget_bytes=620 * MB))
+    keeper.measure()
+    keeper.open(approval=Approval.APPROVED)
+    keeper.finish()
+    keeper.want(plan=None, policy=Policy())
+    keeper.turn(80)
+    keeper.measure()
+    assert keeper.proposal is not None
+    assert keeper.proposal.deviation_before_permille is not None
+    assert keeper.proposal.deviation_before_permille < 150
+
+
+def test_whether_routing_heals_is_waited_for() -> None:
+    keeper = build_uneven()
+    plan_routed(keeper, 30.0)
+    assert keeper.proposal is None
+    plan_routed(keeper, 120.0)
+    assert keeper.proposal is not None
+    plan_routed(keeper, 0.0)
+    assert keeper.proposal is not None, "what stands does not wait again after a restart"
+
+
+def test_another_cluster_forgets_everything() -> None:
+    keeper = build_uneven()
+    keeper.measure()
+    keeper.open()
+    keeper.measure()
+    keeper.balancing.forget()
+    assert (keeper.balancing.moves, keeper.balancing.progress) == (None, None)
