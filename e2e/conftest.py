@@ -29,6 +29,7 @@ ORDER = (
     "demo",
     "wait",
     "loads",
+    "rebalance",
     "second_cluster",
     "bad_input",
     "exactness",

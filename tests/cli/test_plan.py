@@ -217,3 +217,35 @@ def test_more_replicas_than_brokers_are_refused(capsys: pytest.CaptureFixture[st
     code, found = run_json(capsys, "moves", "--snapshot", EXAMPLE, "--replication", "ballast=5")
     assert found["refusals"][0]["reason"] == "ReplicationAboveBrokers"
     assert code == 0
+
+
+def test_a_picture_is_drawn_where_there_are_moves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "moves.svg"
+    assert main(["moves", "--snapshot", EXAMPLE, "--plot", str(path)]) == 0
+    assert path.read_text().count('class="before"') == 4
+    path.unlink()
+    assert main(["moves", "--snapshot", EXAMPLE, "--max-deviation-percent", "90", "--plot", str(path)]) == 0
+    assert not path.exists()
+    assert "no picture" in capsys.readouterr().err
+
+
+def test_routing_and_moving_are_compared_on_demand(capsys: pytest.CaptureFixture[str]) -> None:
+    _, found = run_json(capsys, "moves", "--snapshot", EXAMPLE, "--routed", "clipart")
+    assert found["choice"]["cure"] == "Move"
+    assert main(["moves", "--snapshot", EXAMPLE, "--routed", "clipart"]) == 0
+    assert "Route or move: " in capsys.readouterr().out
+    with pytest.raises(InputError, match="--routed: the snapshot has no topic none"):
+        main(["moves", "--snapshot", EXAMPLE, "--routed", "none"])
+
+
+def test_a_fixed_throttle_and_brokers_to_drain_come_from_the_policy(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seconds = []
+    for rate in (10_000_000, 20_000_000):
+        policy = tmp_path / "policy.json"
+        policy.write_text(json.dumps({"throttleBytesPerSecond": rate, "drain": [0]}))
+        _, found = run_json(capsys, "moves", "--snapshot", EXAMPLE, "--policy", str(policy))
+        assert all(0 not in move["to"] for move in found["moves"])
+        seconds.append(sum(batch["seconds"] for batch in found["batches"]))
+    assert seconds[1] < seconds[0]

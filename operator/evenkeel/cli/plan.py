@@ -189,6 +189,9 @@ def _plan_moves(options: argparse.Namespace, snapshot: ClusterSnapshot) -> int:
 def _plot_moves(plan: MovesPlan, path: str, max_fill_percent: int) -> None:
     from evenkeel.cli.plots import write_plot
 
+    if not plan.moves:
+        sys.stderr.write("no picture: there are no moves to draw\n")
+        return
     title = f"Fill of the volumes before and after {len(plan.moves)} moves"
     write_plot(path, build_fills(plan), title, max_fill_percent)
     sys.stderr.write(f"picture: {path}\n")

@@ -11,6 +11,8 @@ def tell_seconds(seconds: float | None) -> str:
     """Two significant digits of a handy unit; `?` where it is not known."""
     if seconds is None:
         return "?"
+    if 0 < seconds < 1:
+        return "< 1 s"
     for unit, size in (("d", 86_400), ("h", 3600), ("min", 60)):
         if seconds >= 2 * size:
             return f"{seconds / size:.1f}".removesuffix(".0") + f" {unit}"

@@ -1,18 +1,14 @@
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from evenkeel.cli.kubectl import main as plugin
 from evenkeel.cli.kubectl.main import main, parse, run
 from evenkeel.cli.kubectl.session import RefusedError, Session
-from evenkeel.errors import ConfigurationError
-from evenkeel.kube.kubeconfig import connect_user
 from evenkeel.reasons import Reason
 from tests.support.plan_api import NAMESPACE, NOW, PlanApi, Terminal, build_cluster, build_plan
 
@@ -59,45 +55,6 @@ def test_a_refusal_ends_with_3(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
 def test_no_kubeconfig_is_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["status", "--kubeconfig", str(tmp_path / "none")]) == 2
     assert "there is no such file; name one by --kubeconfig or KUBECONFIG" in capsys.readouterr().err
-
-
-def write_kubeconfig(path: Path, current: str = "one", **contexts: dict[str, Any]) -> Path:
-    body = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": current,
-        "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}],
-        "users": [{"name": "u", "user": {"token": "t"}}],
-        "contexts": [
-            {"name": name, "context": {"cluster": "c", "user": "u", **more}}
-            for name, more in contexts.items()
-        ],
-    }
-    path.write_text(json.dumps(body))
-    return path
-
-
-async def test_context_and_namespace_are_those_of_the_kubeconfig(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = write_kubeconfig(tmp_path / "config", one={"namespace": "team"}, two={})
-    for context, namespace in ((None, "team"), ("two", "default")):
-        access = await connect_user(str(path), context, manager="test")
-        await access.kube.close()
-        assert access.namespace == namespace
-    monkeypatch.setenv("KUBECONFIG", f"{tmp_path / 'none'}:{path}")
-    access = await connect_user(None, None, manager="test")
-    await access.kube.close()
-    assert access.namespace == "team"
-
-
-@pytest.mark.parametrize("content", [None, "a: [", "{}", "[]"])
-async def test_a_kubeconfig_that_cannot_be_used_is_said(tmp_path: Path, content: str | None) -> None:
-    path = write_kubeconfig(tmp_path / "config", one={})
-    if content is not None:
-        path.write_text(content)
-    with pytest.raises(ConfigurationError, match=r"config: the context three cannot be used"):
-        await connect_user(str(path), "three", manager="test")
 
 
 def test_words_are_read_before_anything_heavy_is_loaded() -> None:

@@ -1,0 +1,197 @@
+"""Disks that became uneven: a plan is proposed, approved by `kubectl evenkeel`, carried out; every record stays."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from e2e.demo import fills
+from e2e.demo.fills import Gauge
+from e2e.scenarios import kafka
+from e2e.scenarios.conftest import Demo
+from e2e.scenarios.user import CLUSTER, DEMO_CLUSTER, Object, User
+from evenkeel import names
+from evenkeel.kafka.clients.reader import PartitionReader
+from scripts.provision import gotools, steps
+
+PLAN = f"rebalanceplans.{names.API_GROUP}"
+PARTITIONS = 12
+VALUE_BYTES = 128 * 1024
+EXTRA = 0.30
+"""So much of the mean fill more on one disk: moves begin at 10 percent of it."""
+FULLEST = 0.78
+"""And never more than this of the disk: above 0.85 it would be about something else."""
+PROPOSED_SECONDS = 60.0
+MOVED_SECONDS = 90.0
+NEAR = 0.02
+Found = TypeVar("Found")
+
+
+@dataclass(frozen=True)
+class Uneven:
+    """A topic whose partitions all lie on one broker."""
+
+    topic: str
+    broker: int
+    digests: tuple[tuple[str, ...], ...]
+    """SHA-256 of each value, by partition."""
+
+
+@pytest.fixture(scope="module")
+def uneven(demo: Demo, administrator: User) -> Iterator[Uneven]:
+    """The fullest disk much fuller than the others, and nothing else that may move; afterwards as it was."""
+    if demo.results["measured"]["routing"] is None:
+        pytest.skip("no file system can be mounted on this machine, so no disk fills")
+    address, topic = demo.host_bootstrap, f"uneven-{uuid4().hex[:8]}"
+    others = [one for one in kafka.list_topics(address) if not one.startswith("_")]
+    administrator.edit(CLUSTER, DEMO_CLUSTER, {"balance": {"excludeTopics": others}})
+    with Gauge(address) as gauge:
+        before = gauge.read_still()
+        broker = max(before, key=lambda one: before[one].fill)
+        size = missing_bytes(before, broker)
+        try:
+            create(address, topic, broker)
+            yield Uneven(topic, broker, write(address, topic, size))
+        finally:
+            kafka.delete_topics(address, [topic])
+            administrator.edit(CLUSTER, DEMO_CLUSTER, {"balance": None})
+            for plan in administrator.list(PLAN):
+                administrator.delete(PLAN, plan["metadata"]["name"])
+            gauge.wait_back(before)
+
+
+def missing_bytes(disks: fills.Disks, broker: int) -> int:
+    mean = sum(one.used_bytes for one in disks.values()) / sum(one.total_bytes for one in disks.values())
+    disk = disks[broker]
+    return int((min(FULLEST, disk.fill + EXTRA * mean) - disk.fill) * disk.total_bytes)
+
+
+def create(address: str, topic: str, broker: int) -> None:
+    config = {"retention.ms": "-1", "file.delete.delay.ms": "1000"}
+    new = NewTopic(topic, PARTITIONS, replica_assignment=[[broker]] * PARTITIONS, config=config)
+    admin = AdminClient({"bootstrap.servers": address, "log_level": 0})
+    admin.create_topics([new])[topic].result(30)
+
+
+def write(address: str, topic: str, size: int) -> tuple[tuple[str, ...], ...]:
+    """About `size` bytes, the same in each partition."""
+    source, failures = random.Random(7), list[KafkaError]()
+
+    def note(error: KafkaError | None, _: Message) -> None:
+        if error is not None:
+            failures.append(error)
+
+    digests: list[list[str]] = [[] for _ in range(PARTITIONS)]
+    producer = Producer(
+        {"bootstrap.servers": address, "acks": "all", "enable.idempotence": True, "log_level": 3}
+    )
+    for number in range(size // VALUE_BYTES):
+        value = source.randbytes(VALUE_BYTES)
+        while len(producer) > 64:  # keeps the client's memory small
+            producer.poll(0.1)
+        producer.produce(topic, value, None, number % PARTITIONS, note)
+        digests[number % PARTITIONS].append(hashlib.sha256(value).hexdigest())
+    left = producer.flush(60)
+    assert (left, failures) == (0, [])
+    return tuple(map(tuple, digests))
+
+
+def read(address: str, topic: str) -> tuple[tuple[str, ...], ...]:
+    found = []
+    for partition in range(PARTITIONS):
+        with PartitionReader(kafka.connect(address), topic, partition) as reader:
+            values = (record.value for record in reader.read(*reader.bounds()))
+            found.append(tuple(hashlib.sha256(value).hexdigest() for value in values))
+    return tuple(found)
+
+
+def plugin(user: User, *words: str, seconds: float = 60.0) -> str:
+    """`kubectl evenkeel WORDS`, found by kubectl on the PATH as every plugin is."""
+    place = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    where = ("--kubeconfig", str(user.cluster.kubeconfig), "--namespace", user.namespace)
+    command: list[str | Path] = [gotools.ensure() / "kubectl", "evenkeel", *words, *where]
+    return steps.run(command, env={"PATH": place}, timeout=seconds)
+
+
+def await_found(what: str, probe: Callable[[], Found | None], seconds: float) -> Found:
+    deadline = time.monotonic() + seconds
+    while (found := probe()) is None:
+        assert time.monotonic() < deadline, f"{what}: not within {seconds:.0f} s"
+        time.sleep(0.5)
+    return found
+
+
+@pytest.fixture(scope="module")
+def proposed(uneven: Uneven, administrator: User) -> Object:
+    """The plan of this topic. One that stands from before would keep it waiting, and is of no use any more."""
+
+    def probe() -> Object | None:
+        for plan in administrator.list(PLAN):
+            if (plan.get("status") or {}).get("state") == "Finished":
+                continue
+            if {move["topic"] for move in plan["spec"]["moves"]} == {uneven.topic}:
+                return plan
+            administrator.delete(PLAN, plan["metadata"]["name"])
+        return None
+
+    return await_found("a plan for the fullest disk", probe, PROPOSED_SECONDS)
+
+
+def test_the_plan_is_proposed_and_waits(proposed: Object, uneven: Uneven, administrator: User) -> None:
+    spec, name = proposed["spec"], proposed["metadata"]["name"]
+    assert spec["approval"] == "Pending"
+    assert all(move["source"] == [uneven.broker] for move in spec["moves"])
+    assert spec["deviationAfterPermille"] < spec["deviationBeforePermille"]
+    administrator.wait_reason("PlanPending", CLUSTER, DEMO_CLUSTER, 30, "PlanPending")
+    shown = plugin(administrator, "plan")
+    assert uneven.topic in shown
+    assert f"kubectl evenkeel approve {name}" in shown
+
+
+@pytest.mark.timeout(240, func_only=True)
+def test_it_is_approved_and_carried_out(
+    proposed: Object, uneven: Uneven, administrator: User, demo: Demo
+) -> None:
+    name = proposed["metadata"]["name"]
+    assert f"{name} approved" in plugin(administrator, "approve", name, "--yes")
+    ended = plugin(administrator, "status", DEMO_CLUSTER, "--watch", seconds=MOVED_SECONDS)
+    assert f"{name}: Moved: " in ended
+    plan = administrator.get(PLAN, name)
+    assert (plan["status"]["state"], plan["status"]["percent"]) == ("Finished", 100)
+    assert read(demo.host_bootstrap, uneven.topic) == uneven.digests
+
+
+def test_the_disks_are_as_level_as_the_plan_promised(proposed: Object, uneven: Uneven, demo: Demo) -> None:
+    wanted = {
+        int(one["volume"].split(":")[0]): one["afterPermille"] / 1000 for one in proposed["spec"]["fills"]
+    }
+    with Gauge(demo.host_bootstrap) as gauge:
+
+        def probe() -> dict[int, float] | None:
+            found = fills.fills(gauge.read())
+            return found if all(abs(found[one] - fill) <= NEAR for one, fill in wanted.items()) else None
+
+        await_found(f"fills near {wanted}", probe, 60)
+        snapshot = gauge.snapshot()
+    assert snapshot.throttles == ()
+    places = {one.partition: one.replicas for one in snapshot.partitions if one.topic == uneven.topic}
+    planned = {move["partition"]: tuple(move["target"]) for move in proposed["spec"]["moves"]}
+    stayed = dict.fromkeys(range(PARTITIONS), (uneven.broker,))
+    assert places == stayed | planned
+
+
+def test_the_next_wish_is_answered_by_a_reason(proposed: Object, administrator: User) -> None:
+    with pytest.raises(steps.StepFailed, match="is finished"):
+        plugin(administrator, "approve", proposed["metadata"]["name"], "--yes")
