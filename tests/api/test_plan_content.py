@@ -58,7 +58,7 @@ def moves(draw: st.DrawFn) -> Move:
         copied_to=copied_to,
         freed_on=first if kind in (MoveKind.BROKER, MoveKind.REMOVE) else None,
         freed_bytes=size,
-        freed_after_ms=draw(st.integers(0, 10**9)),
+        freed_after_ms=draw(st.integers(0, 10**6)) * 1000,
     )
 
 

@@ -20,8 +20,11 @@ UNITS_OF_OTHERS = re.compile(
 )
 CAMEL_CASE = re.compile(r"^[A-Z][A-Za-z0-9]*$")
 FIELD_NAME = re.compile(r"^[a-z][A-Za-z0-9]*$")
-WRITTEN_BY_PROGRAMS = {"NodeCache"}
-"""Kinds whose spec no person writes; sizes in it are integers as in every status."""
+WRITTEN_BY_PROGRAMS = {"NodeCache", "RebalancePlan"}
+"""Kinds whose spec programs write, or people by copying it; sizes in it are integers as in every status."""
+FOLLOWED = {"RebalancePlan"}
+"""Kinds that people decide about and follow in a table: more columns."""
+SIZES = ("Bytes", "ytesPerSecond")
 
 
 @dataclass(frozen=True)
@@ -132,7 +135,7 @@ def test_names_of_quantities_end_in_our_units() -> None:
 
 def test_sizes_are_quantity_strings_in_spec_and_integers_in_status() -> None:
     for field in NAMED:
-        if field.name.endswith("Bytes"):
+        if field.name.endswith(SIZES):
             number = field.in_status or field.kind in WRITTEN_BY_PROGRAMS
             assert field.schema["type"] == ("integer" if number else "string"), field
 
@@ -142,6 +145,8 @@ def test_every_other_quantity_is_an_integer_with_a_lower_bound() -> None:
         assert "minimum" in field.schema, field
         assert field.schema["format"] == "int64", field
     for field in NAMED:
+        if field.name.endswith(SIZES):
+            continue
         if field.name.endswith(("Seconds", "Percent", "Permille", "percent")):
             assert field.schema["type"] == "integer", field
 
@@ -149,7 +154,7 @@ def test_every_other_quantity_is_an_integer_with_a_lower_bound() -> None:
 def test_a_name_has_one_type_everywhere() -> None:
     types: dict[str, set[str]] = {}
     for field in NAMED:
-        if field.schema["type"] in {"string", "integer"} and not field.name.endswith("Bytes"):
+        if field.schema["type"] in {"string", "integer"} and not field.name.endswith(SIZES):
             types.setdefault(field.name, set()).add(field.schema["type"])
     assert not {name for name, found in types.items() if len(found) > 1}
 
@@ -160,9 +165,9 @@ def test_references_are_objects_with_a_name() -> None:
             assert set(field.schema["required"]) & {"name", "secretName"}, field
 
 
-def test_the_only_times_are_transition_times() -> None:
+def test_the_only_times_are_transitions_and_the_end_of_a_plan() -> None:
     times = {field.name for field in FIELDS if field.schema.get("format") == "date-time"}
-    assert times == {"lastTransitionTime"}
+    assert times == {"lastTransitionTime", "expirationTime"}
     assert not refused([f for f in NAMED if f.name.endswith(("Time", "At")) and f.name not in times])
 
 
@@ -231,6 +236,9 @@ def test_columns_are_ready_reason_at_most_one_word_more_two_numbers_and_age(mode
     shown = [column for column in columns if "priority" not in column]
     assert [column["name"] for column in shown[:2]] == ["Ready", "Reason"]
     types = [column["type"] for column in shown[2:]]
+    if model.__name__ in FOLLOWED:
+        assert types == [*["string"] * 3, *["integer"] * 3, "date"]
+        return
     assert types[-3:] == ["integer", "integer", "date"]
     assert types[:-3] in ([], ["string"])
 
@@ -245,7 +253,7 @@ def test_columns_lead_to_fields_that_exist(model: type[Resource]) -> None:
 
 def test_kinds_have_distinct_short_names_in_our_group_and_category() -> None:
     found = [build_crd(model)["spec"] for model in KINDS]
-    assert [item["names"]["shortNames"] for item in found] == [["bcl"], ["btp"], ["tds"], ["ncache"]]
+    assert [item["names"]["shortNames"] for item in found] == [["bcl"], ["btp"], ["rbp"], ["tds"], ["ncache"]]
     assert all(item["names"]["categories"] == ["evenkeel"] for item in found)
     assert {item["group"] for item in found} == {names.API_GROUP}
-    assert [item["scope"] for item in found] == ["Namespaced"] * 3 + ["Cluster"]
+    assert [item["scope"] for item in found] == ["Namespaced"] * 4 + ["Cluster"]

@@ -25,7 +25,7 @@ MOVES = (
     Move("orders", 0, (1, 2), (3, 2), 1000, "/data/a", MoveKind.BROKER, 3, 1, 1, "/data/b", 1000, 60_000),
     Move("orders", 1, (1, 2), (1, 2), 500, "/data/c", MoveKind.DIRECTORY, 2, 2, 2, "/data/d", 500),
     Move("orders", 2, (1, 2), (1, 2, 3), 700, None, MoveKind.ADD, 3, 1),
-    Move("orders", 3, (1, 2), (2,), 0, None, MoveKind.REMOVE, None, None, 1, None, 900),
+    Move("orders", 3, (1, 2), (2,), 0, None, MoveKind.REMOVE, None, None, 1, None, 900, 1000),
 )
 BATCHES = (
     Batch(0, MOVES[:2], 10.0, 1500, (VolumePeak("3:/data/a", 5000, 0.5),)),

@@ -88,7 +88,7 @@ def _show_move(batch: int, move: Move) -> PlannedMove:
         freed_on=move.freed_on,
         freed_dir=move.freed_dir,
         freed_bytes=move.freed_bytes,
-        freed_after_ms=move.freed_after_ms,
+        freed_after_seconds=math.ceil(move.freed_after_ms / 1000),
     )
 
 
@@ -167,7 +167,7 @@ def _read_move(where: str, move: PlannedMove) -> Move:
         freed_on=move.freed_on,
         freed_dir=move.freed_dir,
         freed_bytes=move.freed_bytes,
-        freed_after_ms=move.freed_after_ms,
+        freed_after_ms=move.freed_after_seconds * 1000,
     )
     return _complete(where, plain, added, removed)
 

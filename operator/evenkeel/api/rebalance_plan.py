@@ -67,8 +67,8 @@ class PlannedMove(Base):
     """Log directory in which they become free."""
     freed_bytes: Bytes = 0
     """What becomes free, in bytes."""
-    freed_after_ms: Annotated[int, Field(ge=0)] = 60_000
-    """How long deleted bytes keep their space after the copy, in milliseconds: file.delete.delay.ms of the topic."""
+    freed_after_seconds: Count = 60
+    """How long deleted bytes keep their space after the copy, in seconds: file.delete.delay.ms of the topic."""
 
 
 class PlannedPeak(Base):
