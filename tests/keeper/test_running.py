@@ -198,7 +198,7 @@ def test_an_approved_plan_waits_for_a_broker_that_restarts() -> None:
     keeper.measure()
     keeper.turn(60)
     keeper.measure()
-    assert keeper.told.state is PlanState.PROPOSED
+    assert (keeper.told.state, keeper.told.reason) == (PlanState.PROPOSED, Reason.PENDING)
     assert "broker 3, which is to receive" in keeper.told.message
     assert keeper.kafka.calls == []
     keeper.kafka.revive(3)
@@ -258,3 +258,40 @@ def test_leaders_that_cannot_be_elected_do_not_matter() -> None:
 
     keeper.balancing.runner._elect = fail
     assert keeper.finish().reason is Reason.MOVED
+
+
+def test_another_plan_that_still_runs_is_cancelled_first() -> None:
+    keeper = approved()
+    copying(keeper)
+    plan = keeper.desired.plan
+    assert plan is not None
+    keeper.want(plan=replace(plan, uid="uid-2"))
+    keeper.measure()
+    keeper.turn()
+    assert (keeper.told.uid, keeper.told.reason) == ("uid-2", Reason.PENDING)
+    assert "what ran before it is being cancelled" in keeper.told.message
+    assert keeper.finish().reason is Reason.MOVED
+    assert per_broker(keeper) == [3, 3, 2]
+    assert_clean(keeper.kafka)
+
+
+def test_producers_that_wait_no_longer_than_usual_are_no_reason() -> None:
+    keeper = approved()
+    for waits, told in (({}, None), ({1: 2.0, 2: 4.0}, 10.0), ({1: 2.0, 2: 40.0}, 40.0)):
+        keeper.balancing.runner.note_waits(waits)
+        assert keeper.balancing.runner._waits_ms == told
+
+
+def test_what_producers_write_is_told_to_the_executor() -> None:
+    keeper = approved()
+    snapshot = keeper.measure()
+    written = tuple(replace(one, bytes_per_second=5e6) for one in snapshot.partitions)
+    volumes = tuple(
+        replace(one, log_dirs=tuple(replace(entry, volume="shared") for entry in one.log_dirs))
+        for one in snapshot.brokers
+    )
+    keeper.balancing.runner.judge(keeper.desired, replace(snapshot, partitions=written, brokers=volumes))
+    settings = keeper.balancing.runner._settings(keeper.desired, keeper.desired.plan)
+    assert set(settings.write_rates.values()) == {5e6}
+    assert len(settings.write_rates) == 5
+    assert settings.volumes == {(number, "/d0"): "shared" for number in (1, 2, 3)}

@@ -54,7 +54,7 @@ def decide_waiting(
         return Standing(PlanState.PAUSED, *halted)
     if contradiction is not None or not judged:
         message = f"approved{waits}" if waits else "approved; waits for a measurement"
-        return Standing(PlanState.PROPOSED, Reason.PLAN_PENDING, message)
+        return Standing(PlanState.PROPOSED, Reason.PENDING, message)
     return None
 
 

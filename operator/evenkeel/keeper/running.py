@@ -226,7 +226,7 @@ class PlanRunner:
             return
         if progress.plan != approved.id:
             message = "approved; what ran before it is being cancelled"
-            standing = Standing(PlanState.PROPOSED, Reason.PLAN_PENDING, message)
+            standing = Standing(PlanState.PROPOSED, Reason.PENDING, message)
             self._tell(build_waiting(plan, standing, self.report))
             return
         report = build_running(plan, desired, progress, self.report)
