@@ -23,6 +23,9 @@ from tests.support.plan_api import (
 PLAN = "main-0123456789"
 REJECTED = build_plan(spec={"approval": "Rejected"})
 APPROVED = build_plan(spec={"approval": "Approved"})
+INVALID = build_plan(
+    status={"conditions": [build_condition("Ready", "False", "InvalidSpec", "spec.moves[0].target: wrong")]}
+)
 EXPIRED = build_plan(spec={"expirationTime": "2026-03-01T11:59:59Z"})
 
 
@@ -52,6 +55,8 @@ def approval(api: PlanApi) -> str:
         (REJECTED, Wish.REJECT, Answer.DONE, "rejected already"),
         (REJECTED, Wish.CANCEL, Answer.DONE, "rejected already"),
         (EXPIRED, Wish.APPROVE, Answer.REFUSED, "expired at 2026-03-01T11:59:59Z"),
+        (INVALID, Wish.APPROVE, Answer.REFUSED, "cannot run as it stands: spec.moves[0].target: wrong"),
+        (INVALID, Wish.REJECT, Answer.POSSIBLE, "Reject"),
         (EXPIRED, Wish.REJECT, Answer.POSSIBLE, "Reject"),
         (build_finished(), Wish.APPROVE, Answer.REFUSED, "is finished (Moved: 2 of 2 moves are done)"),
         (build_finished(), Wish.CANCEL, Answer.REFUSED, "is finished"),

@@ -183,6 +183,14 @@ async def test_the_status_of_all_clusters_of_a_namespace() -> None:
         await status()
 
 
+async def test_the_last_plan_is_told_where_none_is_open() -> None:
+    older = build_finished("PlanExpired", "nobody decided")
+    older["metadata"]["name"] = "older"
+    older["status"]["conditions"][0]["lastTransitionTime"] = "2026-02-01T10:00:00Z"
+    _, terminal = await status(build_cluster(), build_finished(), older)
+    assert "no open plan; the last one was main-0123456789: Moved: 2 of 2 moves are done" in terminal.out
+
+
 async def test_many_volumes_show_the_fullest() -> None:
     volumes = [
         {"broker": broker, "path": "/d", "totalBytes": 1000, "usedBytes": 5 * broker}

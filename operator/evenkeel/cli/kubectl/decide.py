@@ -18,7 +18,7 @@ from evenkeel.cli.words import count
 from evenkeel.controller.plans import expiration, is_expired
 from evenkeel.domain.moves import Approval, ProposedPlan
 from evenkeel.errors import RetryableError
-from evenkeel.kube.failures import ConflictError
+from evenkeel.kube.failures import ConflictError, NotFoundError
 from evenkeel.reasons import ConditionType, Reason
 
 ATTEMPTS = 10
@@ -114,6 +114,9 @@ def _judge_approval(plan: RebalancePlan, now: datetime) -> Judgement:
         return Judgement(Answer.DONE, f"{name} is approved already")
     if spec.approval is Approval.REJECTED:
         return Judgement(Answer.REFUSED, f"{name} was rejected, which is final; wait for the next plan")
+    ready = plan.status.condition(ConditionType.READY)
+    if ready is not None and ready.reason == Reason.INVALID_SPEC:
+        return Judgement(Answer.REFUSED, f"{name} cannot run as it stands: {ready.message}")
     if is_expired(plan, now):
         until = f"{expiration(plan):%Y-%m-%dT%H:%M:%SZ}"
         return Judgement(Answer.REFUSED, f"{name} expired at {until}; the next plan comes by itself")
@@ -135,7 +138,7 @@ async def write_decision(
     for _ in range(ATTEMPTS):
         try:
             await session.write_approval(plan, wish.approval.value)
-        except ConflictError:
+        except (ConflictError, NotFoundError):
             newest = await session.read_plan(shown.metadata.name)
             if newest is None:
                 raise RefusedError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -47,6 +48,11 @@ def _console(*, stderr: bool) -> Console:
 
 
 def _ask(question: str) -> str:
-    sys.stderr.write(question)
-    sys.stderr.flush()
-    return sys.stdin.readline()
+    # asyncio's own handler would only cancel a task that waits here for a line.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        sys.stderr.write(question)
+        sys.stderr.flush()
+        return sys.stdin.readline()
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -37,7 +37,7 @@ async def show_status(session: Session, screen: Screen, name: str | None, *, wat
     plans = await session.list_plans()
     for cluster in clusters:
         plan = pick_open(plans, cluster.metadata.name)
-        print_cluster(screen, cluster, plan)
+        print_cluster(screen, cluster, plan, find_last(plans, cluster.metadata.name))
         if watch:
             return await follow(session, screen, plan)
     return OK
@@ -67,8 +67,21 @@ async def follow(session: Session, screen: Screen, plan: RebalancePlan | None) -
     return OK if ready is not None and ready.reason == Reason.MOVED else REFUSED
 
 
-def print_cluster(screen: Screen, cluster: BalancedCluster, plan: RebalancePlan | None) -> None:
-    """Volumes, conditions and the open plan."""
+def find_last(plans: Sequence[RebalancePlan], cluster: str) -> RebalancePlan | None:
+    """The plan of a cluster that finished last."""
+
+    def ended(plan: RebalancePlan) -> float:
+        ready = plan.status.condition(ConditionType.READY)
+        return 0.0 if ready is None else ready.last_transition_time.timestamp()
+
+    finished = [one for one in plans if one.spec.cluster_ref.name == cluster and one.is_finished]
+    return max(finished, key=ended, default=None)
+
+
+def print_cluster(
+    screen: Screen, cluster: BalancedCluster, plan: RebalancePlan | None, last: RebalancePlan | None = None
+) -> None:
+    """Volumes, conditions, and the open plan or else the last one."""
     status = cluster.status
     brokers = "" if status.brokers is None else f", {count(status.brokers, 'broker')}"
     screen.say(f"BalancedCluster {cluster.metadata.name} ({cluster.spec.state}{brokers})")
@@ -84,14 +97,15 @@ def print_cluster(screen: Screen, cluster: BalancedCluster, plan: RebalancePlan 
         screen.say(f"  {one.type}={one.status} {one.reason}: {one.message}")
     for line in tell_cure(cluster):
         screen.say(line)
-    print_open_plan(screen, plan)
-
-
-def print_open_plan(screen: Screen, plan: RebalancePlan | None) -> None:
-    """Bar and sentence."""
     if plan is None:
-        screen.say("no open plan")
-        return
+        before = "" if last is None else f"; the last one was {last.metadata.name}: {tell_end(last)}"
+        screen.say(f"no open plan{before}")
+    else:
+        print_open_plan(screen, plan)
+
+
+def print_open_plan(screen: Screen, plan: RebalancePlan) -> None:
+    """Bar and sentence."""
     screen.say(f"RebalancePlan {plan.metadata.name}: {tell_approval(plan)}")
     if plan.has_begun:
         screen.say(f"  {draw_progress(plan.status.percent)} {plan.status.percent} %")
