@@ -56,8 +56,10 @@ def play(
     scene = open_scene(cluster, network, case.seed, folder, scale)
     try:
         before = measure_deviation(scene)
+        ready = time.monotonic()
         begun, healed = _strike(scene, fault)
         end = _await_end(scene, healed)
+        ended = time.monotonic()
         row = _judge(scene, fault, end, healed)
     finally:
         scene.watch.stop()
@@ -67,7 +69,9 @@ def play(
         **asdict(case),
         "told": scene.told,
         "deviationBefore": round(before, 4),
+        "readySeconds": round(ready - began, 1),
         "faultSeconds": round(healed - begun, 1),
+        "endSeconds": round(ended - ready, 1),
         **row,
         "seconds": round(time.monotonic() - began, 1),
         "problems": scene.problems,

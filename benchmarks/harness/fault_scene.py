@@ -45,7 +45,7 @@ FAULT_PROPERTIES = {
     "replica.fetch.max.bytes": "65536",
     "replica.fetch.response.max.bytes": "262144",
 }
-PLAN_SECONDS = 12.0
+PLAN_SECONDS = 10.0
 """What the busiest broker copies for, at the run's throttle."""
 BATCHES = 2.0
 RECORD = 32 * 1024
@@ -67,9 +67,9 @@ class TopicShape:
 
 
 SHAPES = (
-    TopicShape("one", copies=1, least=1, partitions=8),
-    TopicShape("two", copies=2, least=1, partitions=12),
-    TopicShape("three", copies=3, least=2, partitions=6),
+    TopicShape("one", copies=1, least=1, partitions=12),
+    TopicShape("two", copies=2, least=1, partitions=20),
+    TopicShape("three", copies=3, least=2, partitions=10),
 )
 
 
@@ -298,7 +298,7 @@ def _fill_topics(
 ) -> None:
     for shape, name in names.items():
         for partition in range(len(rows[shape])):
-            for _ in range(rng.randint(10, 70)):
+            for _ in range(rng.randint(4, 42)):
                 trail.write(name, partition, RECORD)
 
 
