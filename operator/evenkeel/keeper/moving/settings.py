@@ -47,8 +47,9 @@ class MoveSettings:
     """A copy that does not grow for so long is cancelled."""
     patience_seconds: float = 600.0
     """A move that may not begin for so long is given up."""
-    quiet_seconds: float = 30.0
-    """No new batch for so long after somebody else moved replicas or changed our throttle."""
+    quiet_seconds: float = 25.0
+    """No new batch for so long after somebody else moved replicas or changed our throttle: with a look and a turn
+    more the run goes on within 30 s."""
     pace_seconds: float = 60.0
     """`Auto` doubles after so long without harm."""
 
