@@ -16,7 +16,7 @@ from benchmarks.harness.fault_run import (
     find_resumed,
     plan_cases,
 )
-from benchmarks.harness.fault_scene import SHAPES, build_settings, busiest_bytes, draw_rows
+from benchmarks.harness.fault_scene import PLAN_SECONDS, SHAPES, build_settings, busiest_bytes, draw_rows
 from benchmarks.harness.isr_watch import find_shortage
 from benchmarks.harness.mover import Told, read_told
 from benchmarks.harness.results import build_result, check_result
@@ -140,7 +140,7 @@ def test_the_throttle_lets_the_busiest_broker_take_some_seconds() -> None:
     moves = (move(0, (1,), (2,), 6_000_000), move(1, (1,), (3,), 6_000_000), move(2, (3,), (2,), 1_000_000))
     assert busiest_bytes(moves) == 12_000_000
     settings = build_settings(MovesPlan(Reason.MOVES_PLANNED, "", moves=moves), 0.5)
-    assert settings["bytes_per_second"] == 1_000_000
+    assert settings["bytes_per_second"] == 12_000_000 / PLAN_SECONDS
     assert settings["settle_seconds"] == MoveSettings().settle_seconds / 2
     MoveSettings(**settings)  # type: ignore[arg-type]
 
