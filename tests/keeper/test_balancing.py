@@ -73,11 +73,14 @@ def test_what_a_plan_moved_is_waited_for_before_the_next_one_is_proposed() -> No
     keeper.want(plan=None)
     keeper.measure()
     assert keeper.proposal is None, "the source still looks too full"
+    assert keeper.balancing.moves is not None
+    assert (keeper.balancing.moves.reason, keeper.balancing.moves.moves) == (Reason.PENDING, 0)
+    assert "still lies on the disks" in keeper.balancing.moves.message
     while keeper.kafka.now - at < 80:
         keeper.turn(5)
     keeper.measure()
     assert keeper.proposal is None
-    assert keeper.balancing.runner.settles_at is None, "level: the series is over"
+    assert not keeper.balancing.runner.unfinished, "level: the series is over"
 
 
 def test_a_plan_that_was_not_enough_is_gone_on_with_below_the_first_threshold() -> None:
@@ -111,3 +114,24 @@ def test_another_cluster_forgets_everything() -> None:
     keeper.measure()
     keeper.balancing.forget()
     assert (keeper.balancing.moves, keeper.balancing.progress) == (None, None)
+
+
+def test_after_a_rejection_the_first_threshold_counts_again() -> None:
+    keeper = build_uneven()
+    keeper.measure()
+    keeper.open(approval=Approval.APPROVED)
+    keeper.run(lambda told: told.bytes_done > 0)
+    keeper.decide(Approval.REJECTED)
+    keeper.finish()
+    assert not keeper.balancing.runner.unfinished
+
+
+def test_a_series_goes_on_after_a_restart() -> None:
+    keeper = build_uneven(partitions=600, megabytes=10)
+    keeper.measure()
+    keeper.open(approval=Approval.APPROVED)
+    keeper.finish()
+    keeper.restart()
+    assert keeper.balancing.runner.unfinished
+    keeper.measure()
+    assert keeper.proposal is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from evenkeel.domain.exchange import BalanceMode, Desired, Fault, MovesReport, Report, TopicRouting
 from evenkeel.domain.moves import PlanReport, ProposedPlan
@@ -14,7 +15,6 @@ from evenkeel.keeper.proposals import build_request, decide_proposal
 from evenkeel.keeper.running import PlanRunner
 from evenkeel.keeper.steering import PATIENCE_INTERVALS
 from evenkeel.planning.moves import plan_moves
-from evenkeel.planning.moves_plan import MovesPlan
 from evenkeel.planning.routing import RoutesPlan
 from evenkeel.reasons import Reason
 
@@ -73,15 +73,17 @@ class Balancing:
             self.moves = MovesReport(Reason.DISABLED, "spec.balance.mode is Disabled")
             return
         standing = self.moves.proposal if self.moves is not None else None
-        continuing = self.runner.settles_at is not None
+        continuing = self.runner.unfinished
         request = build_request(
             desired, snapshot, routed, routes, continuing=continuing or standing is not None
         )
         plan = plan_moves(snapshot, desired.policy, request)
-        proposal = None
-        if self._may_propose(standing, desired, observed_seconds if routed else None):
-            proposal = decide_proposal(standing, plan, snapshot, desired)
-        self._note_level(plan)
+        wait = self._find_wait(standing, desired, observed_seconds if routed else None)
+        if wait is not None and plan.moves:
+            plan = replace(plan, reason=Reason.PENDING, message=wait, moves=(), bytes=0)
+        elif not plan.moves:
+            self.runner.unfinished = False
+        proposal = decide_proposal(standing, plan, snapshot, desired) if self._claim.held else None
         self.moves = build_moves_report(plan, self.moves, proposal)
 
     def turn(self, desired: Desired) -> list[Fault]:
@@ -93,22 +95,14 @@ class Balancing:
         self.runner.forget()
         self.moves = None
 
-    def _may_propose(
+    def _find_wait(
         self, standing: ProposedPlan | None, desired: Desired, observed_seconds: float | None
-    ) -> bool:
-        """Whether what was measured is what will stay, and the cluster is ours.
-
-        What a plan moved away still lies on the disks for a while. And whether routing heals an imbalance is known
-        only when inflow has been watched; None: nothing is to be routed.
-        """
+    ) -> str | None:
+        """Why what was measured is not what will stay; `observed_seconds` None: nothing is to be routed."""
         settles_at = self.runner.settles_at
-        if not self._claim.held or (settles_at is not None and self._monotonic() < settles_at):
-            return False
+        if settles_at is not None and self._monotonic() < settles_at:
+            return "what the last plan moved away still lies on the disks: planned again once it is deleted"
         patience = min(PATIENCE_SECONDS, PATIENCE_INTERVALS * float(desired.policy.interval_seconds))
-        return standing is not None or observed_seconds is None or observed_seconds >= patience
-
-    def _note_level(self, plan: MovesPlan) -> None:
-        """A series of plans is over when the newest has nothing to do."""
-        settles_at = self.runner.settles_at
-        if settles_at is not None and self._monotonic() >= settles_at and not plan.moves:
-            self.runner.settles_at = None
+        if standing is None and observed_seconds is not None and observed_seconds < patience:
+            return f"inflow is watched for {patience:.0f} s before it is said whether routing heals"
+        return None

@@ -78,11 +78,14 @@ class PlanRunner:
         self.report = before
         self.settles_at: float | None = None
         """When the disks show what the newest plan has moved, by the clock; None: no plan ran lately."""
+        self.unfinished = False
+        """A plan has had its turn whole, and nothing was found since that says it was enough."""
         if before is not None and before.batch > 0:
             self.settles_at = monotonic() + 60.0 + SETTLE_SECONDS
+            self.unfinished = before.reason in (Reason.MOVED, Reason.PLAN_OUTDATED)
         self._told_at = self._turned_at = float("-inf")
         self._failures = 0
-        self._approved: tuple[str, ApprovedPlan] | None = None
+        self._approved: tuple[DesiredPlan, ApprovedPlan] | None = None
         self._doubt: tuple[str, Contradiction | None, float] | None = None
         self._rates: dict[TopicPartition, float] = {}
         self._volumes: dict[tuple[int, str], str] = {}
@@ -168,6 +171,7 @@ class PlanRunner:
         """Another connection or cluster: nothing known holds there."""
         self._mover.forget()
         self.report = self.settles_at = self._doubt = None
+        self.unfinished = False
         self._rates, self._volumes, self._waits_ms = {}, {}, None
 
     def _open(self, connection: Connection) -> AbstractContextManager[Hand]:
@@ -192,9 +196,10 @@ class PlanRunner:
             self._wait(desired, plan, approved)
 
     def _approve(self, plan: DesiredPlan) -> ApprovedPlan:
-        if self._approved is None or self._approved[0] != plan.uid:
+        """Made anew only when Desired is: a plan has hundreds of moves, and a turn comes each second."""
+        if self._approved is None or self._approved[0] is not plan:
             batches = [batch.moves for batch in plan.batches]
-            self._approved = plan.uid, approve_batches(plan.hash, batches, plan.cluster_id, uid=plan.uid)
+            self._approved = plan, approve_batches(plan.hash, batches, plan.cluster_id, uid=plan.uid)
         return self._approved[1]
 
     def _wait(self, desired: Desired, plan: DesiredPlan, approved: ApprovedPlan) -> None:
@@ -237,6 +242,7 @@ class PlanRunner:
     def _finish(self, connection: Connection, approved: ApprovedPlan, progress: MoveProgress) -> None:
         delays = [move.freed_after_ms for move in approved.moves]
         self.settles_at = self._monotonic() + max(delays, default=0) / 1000 + SETTLE_SECONDS
+        self.unfinished = progress.state is RunState.FINISHED
         log.info("plan finished name=%s reason=%s why=%s", approved.name, progress.reason, progress.message)
         try:
             self._elect(connection, approved.moves)
