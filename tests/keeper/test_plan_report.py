@@ -3,6 +3,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from evenkeel.domain.connection import Connection
 from evenkeel.domain.exchange import Desired, Owner
@@ -106,3 +108,18 @@ def test_progress_alone_is_nothing_to_hurry_with() -> None:
     assert not differs_visibly(before, tell(progress(10), progress(20, message="other")))
     assert differs_visibly(before, tell(progress(10), progress(26)))
     assert differs_visibly(None, before)
+
+
+STEPS = st.tuples(st.integers(0, 100), st.sampled_from([Reason.MOVING, Reason.MOVE_HELD, Reason.PAUSED]))
+
+
+@given(st.lists(STEPS, min_size=1, max_size=30))
+def test_numbers_count_up_and_no_quarter_is_told_twice(steps: list[tuple[int, Reason]]) -> None:
+    report, told = None, {}
+    for done, reason in steps:
+        report = build_running(PLAN, DESIRED, progress(done, reason), report)
+        told |= {event.number: event for event in report.events}
+    assert sorted(told) == list(range(1, len(told) + 1))
+    if len(told) <= 20:  # beyond, what was told first is forgotten
+        quarters = [event.message for event in told.values() if event.reason is Reason.MOVING]
+        assert len(quarters) == len(set(quarters))

@@ -179,10 +179,11 @@ def _recall(before: PlanReport | None, now: MoveProgress) -> MoveProgress | None
 
 
 def _add_events(report: PlanReport, events: Iterable[MoveEvent]) -> PlanReport:
+    """With the next numbers. Start and quarters are told once, though what is to be copied may grow meanwhile."""
     number = report.events[-1].number if report.events else 0
-    fresh = tuple(
-        PlanEvent(number + i, event.reason, event.message) for i, event in enumerate(events, start=1)
-    )
+    told = {event.message for event in report.events if event.reason is Reason.MOVING}
+    new = (event for event in events if event.reason is not Reason.MOVING or event.message not in told)
+    fresh = tuple(PlanEvent(number + i, event.reason, event.message) for i, event in enumerate(new, start=1))
     return replace(report, events=(*report.events, *fresh)[-SHOWN_EVENTS:])
 
 
