@@ -18,6 +18,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from confluent_kafka import KafkaException
+from kafka.errors import KafkaError
 from rich.table import Table
 
 from benchmarks.harness import progress, results
@@ -28,8 +30,10 @@ from benchmarks.harness.options import choose
 from integration.kafka.cluster import KafkaCluster
 from integration.kafka.disks import may_mount
 from integration.kafka.network import Network, explain_missing
+from integration.processes import ServerError
 
 RUN_SECONDS = 60.0
+TRIES = 3
 Row = Mapping[str, Any]
 
 
@@ -43,7 +47,22 @@ class Lane:
         self._network: Network | None = None
 
     def run(self, case: Case, scale: float) -> dict[str, Any]:
-        """One row; what a fault has broken does not reach the next run."""
+        """One row; a run that the harness itself could not make is made again, and the row says why.
+
+        Raises:
+            ServerError, KafkaError, KafkaException, ValueError: the last try's.
+        """
+        again: list[str] = []
+        while True:
+            try:
+                return {**self._try(case, scale), "again": again}
+            except (ServerError, KafkaError, KafkaException, ValueError) as error:
+                again.append(f"{type(error).__name__}: {error}"[:600])
+                if len(again) == TRIES or progress.stop.is_set():
+                    raise
+
+    def _try(self, case: Case, scale: float) -> dict[str, Any]:
+        """What a fault has broken does not reach the next run."""
         if self._cluster is None:
             self._start()
         assert self._cluster is not None
@@ -97,7 +116,7 @@ def run_cases(cases: Sequence[Case], lanes: int, scale: float, folder: Path, led
 
 def describe(row: Row) -> str:
     """One line of a run."""
-    fate = "; ".join(row["problems"]) or "ok"
+    fate = "; ".join([*row["problems"], *(f"made again: {why}" for why in row["again"])]) or "ok"
     return (
         f"{row['number']:>3} {row['fault']:20} seed {row['seed']} {row['seconds']:.0f} s {row['reason']} "
         f"{row['movesDone']}/{row['moves']} resumed {row['resumedSeconds']} [{'; '.join(row['told'])}] {fate}"

@@ -15,7 +15,8 @@ from kafka.errors import KafkaError
 from benchmarks.harness import progress
 from benchmarks.harness.fault_kinds import FAULTS, Fault
 from benchmarks.harness.fault_scene import BROKERS, FOREIGN_RATE, Hold, Scene, measure_deviation, open_scene
-from benchmarks.harness.mover import Told
+from benchmarks.harness.mover import FAILED, Told
+from benchmarks.harness.trail import Tally
 from evenkeel.domain.moves import Move
 from evenkeel.reasons import Reason
 from integration.kafka.clients import delete_topic
@@ -89,11 +90,18 @@ def _strike(scene: Scene, fault: Fault) -> tuple[float, float]:
         wait_until(
             "the executor", lambda: bool(scene.runner.told()) or not process.running, seconds=30, every=0.1
         )
-    scene.note(f"at {moment:.2f}")
+    share = find_share(scene.runner.told())
+    scene.note(f"at {share:.0%} of the bytes")
     begun = time.monotonic()
     with fault.act(scene) as hold:
         _hold(hold)
     return begun, time.monotonic()
+
+
+def find_share(told: Sequence[Told]) -> float:
+    """How much of the plan has been copied."""
+    newest = next((one for one in reversed(told) if one.bytes and one.what == "turn"), None)
+    return newest.bytes_done / newest.bytes if newest is not None else 0.0
 
 
 def _moves(scene: Scene) -> bool:
@@ -126,7 +134,7 @@ def _await_end(scene: Scene, healed: float) -> Told | None:
         newest = scene.runner.newest()
         end = next((one for one in newest if one.what == "end"), None)
         opened = any(one.what == "open" for one in newest)
-        if end is not None and (opened or end.state != "Failed"):
+        if end is not None and (opened or end.state != FAILED):
             return end
         why = end.message if end is not None else process.output()[-300:]
         if opened or attempt == ATTEMPTS - 1:
@@ -160,10 +168,7 @@ def _judge(scene: Scene, fault: Fault, end: Told | None, healed: float) -> dict[
     resumed = find_resumed(scene.runner.told(), healed)
     if resumed is None or resumed > RESUME_SECONDS:
         wrong.append(f"resumed {resumed} s after the fault's end")
-    scene.trail.stop()
-    tally = scene.trail.check()
-    if not tally.intact:
-        wrong.append(f"records: {tally}")
+    tally = _check_records(scene)
     return {
         "reason": end.reason if end is not None else "",
         "message": end.message if end is not None else "",
@@ -178,6 +183,17 @@ def _judge(scene: Scene, fault: Fault, end: Told | None, healed: float) -> dict[
         "isrShortages": len(scene.watch.shortages),
         "records": asdict(tally),
     }
+
+
+def _check_records(scene: Scene) -> Tally:
+    try:
+        scene.trail.stop()
+    except TimeoutError as error:
+        scene.problems.append(str(error))
+    tally = scene.trail.check()
+    if not tally.intact:
+        scene.problems.append(f"records: {tally}")
+    return tally
 
 
 def _check_replaced(scene: Scene) -> None:
@@ -266,12 +282,13 @@ def find_resumed(told: Sequence[Told], healed: float) -> float | None:
     last = (-1, -1, -1)
     for one in told:
         now = (one.batch, one.moves_done, one.bytes_done)
-        grown = one.what == "end" or (one.what == "turn" and (now > last or one.state != "Running"))
+        ended = one.what == "end" and one.state != FAILED
+        grown = ended or (one.what == "turn" and (now > last or one.state != "Running"))
         if grown and one.at >= healed:
             return one.at - healed
         last = now if one.what == "turn" else last
-    ended = any(one.what == "end" and one.at < healed for one in told)
-    return 0.0 if ended else None
+    over = any(one.what == "end" and one.state != FAILED and one.at < healed for one in told)
+    return 0.0 if over else None
 
 
 def _clear(scene: Scene) -> None:

@@ -46,7 +46,7 @@ FAULT_PROPERTIES = {
     "replica.fetch.response.max.bytes": "262144",
 }
 PLAN_SECONDS = 10.0
-"""What the busiest broker copies for, at the run's throttle."""
+"""What the busiest broker copies for, at the run's throttle; down to half of it where times are scaled down."""
 BATCHES = 2.0
 RECORD = 32 * 1024
 LIVE_RECORD, LIVE_RATE = 512, 20.0
@@ -148,7 +148,7 @@ class Scene:
     @property
     def plan_seconds(self) -> float:
         """About how long the plan takes if nothing happens."""
-        return PLAN_SECONDS + 4 * BATCHES
+        return PLAN_SECONDS * max(0.5, self.scale) + 4 * BATCHES
 
     def under_way(self) -> dict[Key, Any]:
         """What Kafka is moving."""
@@ -238,7 +238,8 @@ def build_settings(plan: MovesPlan, scale: float) -> dict[str, float]:
     """Fields of MoveSettings: a throttle that lets the plan run for some seconds, and times by `scale`."""
     defaults = MoveSettings()
     times = {name: getattr(defaults, name) * scale for name in TIMES}
-    return {**times, "bytes_per_second": max(200_000, round(busiest_bytes(plan.moves) / PLAN_SECONDS))}
+    seconds = PLAN_SECONDS * max(0.5, scale)
+    return {**times, "bytes_per_second": max(200_000, round(busiest_bytes(plan.moves) / seconds))}
 
 
 def busiest_bytes(moves: Sequence[Move]) -> int:

@@ -28,6 +28,9 @@ from evenkeel.keeper.moving.settings import Control, MoveSettings
 from evenkeel.planning.moves import MovesRequest, plan_moves
 from integration.processes import Process
 
+FAILED = "Failed"
+"""State of an end that was an error."""
+
 
 @dataclass(frozen=True, slots=True)
 class MoverJob:
@@ -141,7 +144,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         return run(MoverJob(**json.loads(arguments[0])))
     except EvenkeelError as error:
-        tell("end", reason=str(error.reason), message=error.message, state="Failed")
+        tell("end", reason=str(error.reason), message=error.message, state=FAILED)
         return 1
 
 

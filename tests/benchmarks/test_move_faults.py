@@ -14,6 +14,7 @@ from benchmarks.harness.fault_run import (
     compare_places,
     compare_throttles,
     find_resumed,
+    find_share,
     plan_cases,
 )
 from benchmarks.harness.fault_scene import PLAN_SECONDS, SHAPES, build_settings, busiest_bytes, draw_rows
@@ -124,11 +125,17 @@ def test_a_partition_lies_as_planned_or_as_before() -> None:
         ([turn(1, 5), turn(11, 5), turn(12, 5, state="Finished")], 2),
         ([turn(1, 5), turn(11, 5, what="trouble"), turn(14, 5, what="end")], 4),
         ([turn(1, 5), turn(8, 5, what="end")], 0),
+        ([turn(1, 5), turn(11, 5, what="end", state="Failed"), turn(15, 6)], 5),
         ([turn(1, 5), turn(11, 5)], None),
     ],
 )
 def test_a_run_goes_on_when_something_grows_or_it_ends(told: list[Told], seconds: float | None) -> None:
     assert find_resumed(told, 10) == seconds
+
+
+def test_the_share_that_is_copied_is_the_newest_told() -> None:
+    told = [turn(1, 5), Told(2, "turn", bytes=10, bytes_done=4), Told(3, "trouble")]
+    assert (find_share(told), find_share(told[:1])) == (0.4, 0.0)
 
 
 def test_lines_of_a_killed_process_are_read_as_far_as_they_go() -> None:
@@ -140,7 +147,7 @@ def test_the_throttle_lets_the_busiest_broker_take_some_seconds() -> None:
     moves = (move(0, (1,), (2,), 6_000_000), move(1, (1,), (3,), 6_000_000), move(2, (3,), (2,), 1_000_000))
     assert busiest_bytes(moves) == 12_000_000
     settings = build_settings(MovesPlan(Reason.MOVES_PLANNED, "", moves=moves), 0.5)
-    assert settings["bytes_per_second"] == 12_000_000 / PLAN_SECONDS
+    assert settings["bytes_per_second"] == 24_000_000 / PLAN_SECONDS
     assert settings["settle_seconds"] == MoveSettings().settle_seconds / 2
     MoveSettings(**settings)  # type: ignore[arg-type]
 
@@ -177,6 +184,7 @@ def row(fault: str, **more: Any) -> dict[str, Any]:
         "resumedSeconds": 1.0,
         "isrShortages": 0,
         "told": [],
+        "again": [],
         "records": {"lost": 0, "repeated": 0, "damaged": 0},
         "problems": [],
         **more,
