@@ -1,4 +1,4 @@
-"""Moves under faults, on real brokers: each run one fault at a random moment. `python -m benchmarks.moves_faults --help`.
+"""Moves under faults on real brokers, one at a random moment of each run: `python -m benchmarks.moves_faults --help`.
 
 A small cluster is used again by many runs. Each makes skewed topics with numbered records, plans, executes, and lets
 something happen: then nothing of ours may be left, nothing of others be touched, no record be lost.
@@ -20,6 +20,7 @@ from typing import Any
 
 from confluent_kafka import KafkaException
 from kafka.errors import KafkaError
+from matplotlib.figure import Figure
 from rich.table import Table
 
 from benchmarks.harness import progress, results
@@ -27,6 +28,7 @@ from benchmarks.harness.fault_kinds import FAULTS
 from benchmarks.harness.fault_run import RESUME_SECONDS, Case, plan_cases, play
 from benchmarks.harness.fault_scene import FAULT_PROPERTIES, SHAPES, SPECS, start_cluster
 from benchmarks.harness.options import choose
+from benchmarks.harness.plots import OTHERS, save_plot
 from integration.kafka.cluster import KafkaCluster
 from integration.kafka.disks import may_mount
 from integration.kafka.network import Network, explain_missing
@@ -193,6 +195,25 @@ def print_table(result: Mapping[str, Any]) -> None:
         console.print(f"left out: {name}: {why}")
 
 
+def draw(result: Mapping[str, Any], folder: Path) -> None:
+    """How soon each run went on, by fault; crosses are runs with something wrong."""
+    names = [name for name in FAULTS if any(row["fault"] == name for row in result["rows"])]
+    figure = Figure(figsize=(7, 0.3 * len(names) + 1.2))
+    axes = figure.subplots()
+    for row in result["rows"]:
+        if row["resumedSeconds"] is not None:
+            mark, colour = ("x", OTHERS[2]) if row["problems"] else ("o", OTHERS[1])
+            axes.plot(
+                row["resumedSeconds"], names.index(row["fault"]), mark, color=colour, markersize=5, alpha=0.7
+            )
+    axes.axvline(RESUME_SECONDS, color="0.6", linestyle="--")
+    axes.set_yticks(range(len(names)), [FAULTS[name].title for name in names], fontsize=7)
+    axes.invert_yaxis()
+    axes.set_xlabel("seconds from the fault's end until the moves went on")
+    figure.tight_layout()
+    save_plot(figure, folder, "moves_faults")
+
+
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.moves_faults", description=__doc__)
@@ -205,7 +226,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--scale", type=float, default=1.0, help="of the executor's times; 1 is what it does in production"
     )
-    parser.add_argument("--only-table", action="store_true", help="the table of the last result again")
+    parser.add_argument("--only-plot", action="store_true", help="table and plot of the last result again")
     parser.add_argument("--out", type=Path, default=results.FOLDER)
     return parser.parse_args(arguments)
 
@@ -231,7 +252,7 @@ def main(arguments: Sequence[str]) -> int:
     """Run, print. Exit 1 where a bar does not hold."""
     parsed = parse(arguments)
     path = parsed.out / "moves_faults.json"
-    if not parsed.only_table:
+    if not parsed.only_plot:
         faults, skipped = choose_faults(parsed.faults)
         parameters = {
             "seed": parsed.seed,
@@ -260,6 +281,7 @@ def main(arguments: Sequence[str]) -> int:
             run_cases(cases, parsed.lanes, parsed.scale, Path(folder), ledger)
     result = json.loads(path.read_text(encoding="utf-8"))
     print_table(result)
+    draw(result, parsed.out)
     return 0 if all(bar["holds"] for bar in result["bars"]) else 1
 
 

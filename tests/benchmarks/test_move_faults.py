@@ -4,6 +4,7 @@ import json
 import random
 from collections import Counter
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -204,7 +205,7 @@ def test_bars_count_what_went_wrong() -> None:
     assert [bar["holds"] for bar in moves_faults.build_bars([*good, bad])] == [False] * 4
 
 
-def test_a_table_has_a_line_per_fault() -> None:
+def test_a_table_has_a_line_per_fault(tmp_path: Path) -> None:
     rows = [row("disk-full"), row("disk-full", reason="PlanOutdated", movesDone=1), row("leader-lost")]
     lines = moves_faults.summarise(rows)
     assert [(line["fault"], line["runs"], line["movesDone"]) for line in lines] == [
@@ -215,6 +216,8 @@ def test_a_table_has_a_line_per_fault() -> None:
     result = build_result("moves_faults", {"skipped": {"x": "why"}}, rows, moves_faults.build_bars(rows))
     check_result(result)
     moves_faults.print_table(result)
+    moves_faults.draw(result, tmp_path)
+    assert {path.suffix for path in tmp_path.iterdir()} == {".svg", ".png"}
 
 
 def test_an_unknown_fault_is_refused() -> None:
