@@ -254,9 +254,9 @@ def test_arguments_are_required(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--namespace" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("state", ["Running", "Paused"])
-async def test_moves_that_run_are_a_reason_to_refuse(state: str) -> None:
-    plan = build("RebalancePlan", "main-0123456789", "kafka", status={"state": state})
+@pytest.mark.parametrize("status", [{"state": "Running"}, {"state": "Paused", "batch": 1}])
+async def test_moves_that_run_are_a_reason_to_refuse(status: dict[str, Any]) -> None:
+    plan = build("RebalancePlan", "main-0123456789", "kafka", status=status)
     kube = FakeKube(*installed(), plan)
     with pytest.raises(RefusedError, match="kafka/main-0123456789"):
         await uninstall.uninstall(kube, OPERATOR, Deadline(5.0))  # type: ignore[arg-type]
@@ -265,8 +265,9 @@ async def test_moves_that_run_are_a_reason_to_refuse(state: str) -> None:
 
 async def test_plans_that_do_not_run_stay() -> None:
     plans = [
-        build("RebalancePlan", state, "kafka", status={"state": state}) for state in ("Proposed", "Finished")
+        build("RebalancePlan", state.lower(), "kafka", status={"state": state})
+        for state in ("Proposed", "Paused", "Finished")
     ]
     kube = FakeKube(*installed(), *plans)
     await uninstall.uninstall(kube, OPERATOR, Deadline(5.0))  # type: ignore[arg-type]
-    assert sum(item["kind"] == "RebalancePlan" for item in kube.objects) == 2
+    assert sum(item["kind"] == "RebalancePlan" for item in kube.objects) == 3

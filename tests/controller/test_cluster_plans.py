@@ -6,7 +6,7 @@ import pytest
 
 from evenkeel import names
 from evenkeel.controller.cluster_end import PATIENCE
-from evenkeel.domain.exchange import MovesReport
+from evenkeel.domain.exchange import Fault, MovesReport
 from evenkeel.domain.moves import PlanState
 from evenkeel.reasons import Reason
 from tests.support.plans import HASH, NAME, progress, propose, proposed, written
@@ -49,6 +49,14 @@ def test_proposal_of_before_the_newest_word_is_not_taken() -> None:
     world.report(moves=moves)
     world.run(CLUSTER, "kafka")
     assert names_of(world) == {NAME}
+
+
+def test_keeper_that_cannot_measure_proposes_nothing() -> None:
+    world = ready_world()
+    moves = MovesReport(Reason.MOVES_PLANNED, "4 moves", moves=4, proposal=proposed())
+    world.report(moves=moves, faults=(Fault(Reason.BROKERS_UNREACHABLE, "why"),))
+    world.run(CLUSTER, "kafka")
+    assert names_of(world) == set()
 
 
 def test_one_plan_at_a_time() -> None:

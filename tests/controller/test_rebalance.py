@@ -94,6 +94,16 @@ def test_progress_of_the_keeper_is_shown() -> None:
     assert world.condition("BalancedCluster", "kafka", "PlanPending") == ("False", "Moving")
 
 
+def test_what_speaks_against_a_pending_plan_is_said_beside_what_to_type() -> None:
+    world = proposed_world()
+    message = "waits for spec.approval; it cannot begin now: broker 3 is offline"
+    world.report(plan=progress(PlanState.PROPOSED, Reason.PLAN_PENDING, message))
+    settle(world)
+    assert world.message(KIND, NAME).endswith(
+        "or set spec.approval; it cannot begin now: broker 3 is offline"
+    )
+
+
 def test_report_on_another_plan_is_not_taken_for_this_one() -> None:
     world = proposed_world()
     world.report(plan=progress(PlanState.FINISHED, Reason.MOVED, uid="uid-older"))

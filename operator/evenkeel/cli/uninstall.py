@@ -175,8 +175,14 @@ def find_running(plans: Sequence[Object]) -> list[str]:
     return sorted(
         f"{plan['metadata']['namespace']}/{plan['metadata']['name']}"
         for plan in plans
-        if (plan.get("status") or {}).get("state") in (PlanState.RUNNING, PlanState.PAUSED)
+        if _has_begun(plan.get("status") or {})
     )
+
+
+def _has_begun(status: Object) -> bool:
+    """One that was approved while its cluster is paused is Paused too, before its first batch."""
+    state = status.get("state")
+    return state == PlanState.RUNNING or (state == PlanState.PAUSED and status.get("batch", 0) > 0)
 
 
 def find_mounting(pods: Sequence[Object]) -> list[str]:

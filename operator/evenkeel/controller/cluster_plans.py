@@ -42,6 +42,9 @@ def plan_proposal(plans: Plans, desired: Desired, report: Report | None, at: Mom
     active = cluster.spec.state is State.ACTIVE and cluster.spec.balance.mode is not BalanceMode.DISABLED
     if not active or report.desired_version != desired.version:
         return Proposal()
+    # One that could not measure says again what it proposed before, perhaps by another policy.
+    if any(not fault.subject for fault in report.faults):
+        return Proposal()
     found = report.moves.proposal
     # The keeper proposes a plan that was decided no more; until it has taken that up its report is of before.
     if plans.open is not None or not desired.propose or plans.is_known(_name(cluster, found)):

@@ -167,7 +167,9 @@ def _decide_reported(given: PlanInput, report: PlanReport) -> Verdict:
             # The report is of before the decision.
             decided = given.plan.spec.approval.value.lower()
             return Verdict(report.state, Reason.PENDING, f"{decided}; the keeper has not taken it up yet")
-        return Verdict(report.state, report.reason, say_pending(given.plan))
+        doubt = report.message.partition("; ")[2]  # why it could not begin now
+        told = say_pending(given.plan)
+        return Verdict(report.state, report.reason, f"{told}; {doubt}" if doubt else told)
     return Verdict(report.state, report.reason, report.message)
 
 
