@@ -238,16 +238,31 @@ def test_a_plan_with_a_partition_twice_is_outdated() -> None:
     assert (keeper.told.state, keeper.told.reason) == (PlanState.FINISHED, Reason.PLAN_OUTDATED)
 
 
+def clean_up(keeper: Keeper, seconds: int) -> int:
+    """Seconds until the claim may be given back."""
+    keeper.want(release=True)
+    for passed in range(seconds):
+        keeper.kafka.tick(1)
+        if keeper.balancing.runner.clean_up(keeper.desired, "cluster"):
+            return passed
+    raise AssertionError(keeper.journal.text)
+
+
 def test_before_the_claim_is_given_back_what_runs_is_cancelled() -> None:
     keeper = approved()
     copying(keeper)
-    keeper.want(release=True)
-    for _ in range(90):
-        keeper.kafka.tick(1)
-        if keeper.balancing.runner.clean_up(keeper.desired, "cluster"):
-            break
+    assert clean_up(keeper, 60) < 60
     assert_clean(keeper.kafka)
     assert per_broker(keeper) == [8, 0, 0]
+
+
+def test_a_broker_that_is_away_does_not_keep_the_claim_for_ever() -> None:
+    keeper = approved()
+    copying(keeper)
+    keeper.kafka.kill(3)
+    assert 55 < clean_up(keeper, 300) < 120
+    assert not any(one.adding for one in keeper.kafka.topics["t"].partitions)
+    assert not keeper.kafka.brokers[1].rates
 
 
 def test_leaders_that_cannot_be_elected_do_not_matter() -> None:

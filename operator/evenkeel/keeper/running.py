@@ -47,6 +47,8 @@ PASSING_SECONDS = 300.0
 """One that may pass by itself, such as a broker that is away: it may restart."""
 PATIENCE = 3
 """Turns in a row that may fail for want of an answer before it is told."""
+CLEAN_SECONDS = 60.0
+"""Brokers that are away have so long to come back and give up their throttles before the claim is given back."""
 CALM_MS = 10.0
 """Producers that wait no longer suffer nothing: twice a millisecond is noise."""
 SETTLE_SECONDS = 15.0
@@ -85,6 +87,8 @@ class PlanRunner:
             self.unfinished = before.reason in (Reason.MOVED, Reason.PLAN_OUTDATED)
         self._told_at = self._turned_at = float("-inf")
         self._failures = 0
+        self._still_since: float | None = None
+        """Since when nothing is under way, while the claim is to be given back."""
         self._approved: tuple[DesiredPlan, ApprovedPlan] | None = None
         self._doubt: tuple[str, Contradiction | None, float] | None = None
         self._rates: dict[TopicPartition, float] = {}
@@ -152,7 +156,7 @@ class PlanRunner:
     def clean_up(self, desired: Desired, cluster_id: str) -> bool:
         """Cancel what runs, because the claim is given back; whether nothing of ours is left.
 
-        Throttles of brokers that are away do not count: nobody can take them back now.
+        Throttles of brokers that are away are waited for, but not for ever: nobody could take them back before.
 
         Raises:
             EvenkeelError: Kafka does not answer; call again.
@@ -165,7 +169,12 @@ class PlanRunner:
             return True
         self._mover.turn(desired.connection, None, self._settings(desired, None))
         run = self._mover.recall(desired.connection)
-        return run is None or (run.state is not RunState.RUNNING and not run.flights)
+        if run is None or run.flights or run.state is RunState.RUNNING:
+            self._still_since = None
+            return run is None
+        now = self._monotonic()
+        self._still_since = now if self._still_since is None else self._still_since
+        return run.clean or now - self._still_since >= CLEAN_SECONDS
 
     def forget(self) -> None:
         """Another connection or cluster: nothing known holds there."""
