@@ -9,6 +9,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from evenkeel.controller.store import Object
+from evenkeel.domain.moves import PlanState
 from evenkeel.reasons import ConditionType, Reason
 
 _SHOWN = (ConditionType.READY, ConditionType.ROUTES_ACTIVE)
@@ -63,6 +64,17 @@ class Metrics:
             ["reason"],
             registry=self.registry,
         )
+        self.plans = Gauge(
+            "evenkeel_rebalance_plans",
+            "RebalancePlans by where they stand and why",
+            ["state", "reason"],
+            registry=self.registry,
+        )
+        self.plan_bytes_left = Gauge(
+            "evenkeel_rebalance_bytes_left",
+            "Bytes that plans under way have still to copy",
+            registry=self.registry,
+        )
         self.objects = Gauge("evenkeel_objects", "Objects in the store", ["kind"], registry=self.registry)
 
     def show_topics(self, items: Iterable[Object]) -> None:
@@ -89,6 +101,21 @@ class Metrics:
         self.dropped_scores.clear()
         for reason, count in dropped.items():
             self.dropped_scores.labels(reason).set(count)
+
+    def show_plans(self, items: Iterable[Object]) -> None:
+        """Count all RebalancePlans, and what those that have begun have still to do."""
+        statuses = [item.get("status") or {} for item in items]
+        counts = Tally((str(status.get("state", "")), _ready_reason(status)) for status in statuses)
+        self.plans.clear()
+        for (state, reason), count in counts.items():
+            self.plans.labels(state, reason).set(count)
+        begun = [one for one in statuses if one.get("state") in (PlanState.RUNNING, PlanState.PAUSED)]
+        self.plan_bytes_left.set(sum(max(0, one.get("bytes", 0) - one.get("bytesDone", 0)) for one in begun))
+
+
+def _ready_reason(status: Object) -> str:
+    ready = (one for one in status.get("conditions") or () if one["type"] == ConditionType.READY)
+    return next((str(one["reason"]) for one in ready), "")
 
 
 def _regret(routes: dict[str, Any]) -> float:

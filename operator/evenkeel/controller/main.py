@@ -180,6 +180,7 @@ class Operator:
             for kind in sorted({name.split(":")[0] for name in NEEDED}):
                 self._metrics.objects.labels(kind=kind).set(self._store.count(kind))
             self._metrics.show_topics(self._store.all(triggers.TOPIC))
+            self._metrics.show_plans(self._store.all(triggers.PLAN))
             await asyncio.sleep(RETRY_SECONDS * 2)
 
     def _is_healthy(self) -> bool:
