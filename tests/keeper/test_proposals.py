@@ -3,6 +3,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from evenkeel.domain.connection import Connection
 from evenkeel.domain.exchange import BalanceMode, Desired, DesiredTopic, Owner, Policy, TopicRouting
@@ -65,6 +67,20 @@ def test_it_stays_the_same_while_its_facts_hold() -> None:
     assert plan(later).hash != before.hash
     assert decide(before, later) is before
     assert decide(before, replace(later, brokers=_disks(61, 17, 16))) is before
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.tuples(*[st.floats(-1.0, 3.0)] * 3), st.floats(1.0, 1.1))
+def test_noise_and_growth_change_nothing(noise: tuple[float, float, float], growth: float) -> None:
+    before, found = first(), snapshot()
+    grown = tuple(
+        replace(
+            one, replica_bytes={broker: round(growth * size) for broker, size in one.replica_bytes.items()}
+        )
+        for one in found.partitions
+    )
+    used = [growth * size + more for size, more in zip((60, 15, 15), noise, strict=True)]
+    assert decide(before, replace(found, brokers=_disks(*used), partitions=grown)) is before
 
 
 @pytest.mark.parametrize(
