@@ -80,8 +80,15 @@ class Bar:
     def open(cls, console: Console) -> Iterator[Self]:
         """Shown until the end of the block."""
         from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+        from rich.table import Column
 
-        columns = (BarColumn(), TaskProgressColumn(), TextColumn("{task.description}", markup=False))
+        # Long sentences take a second line, not the bar's room.
+        kept = Column(no_wrap=True, min_width=WIDTH)
+        columns = (
+            BarColumn(bar_width=WIDTH, table_column=kept),
+            TaskProgressColumn(table_column=Column(no_wrap=True)),
+            TextColumn("{task.description}", markup=False),
+        )
         with Progress(*columns, console=console) as progress:
             yield cls(progress, progress.add_task("", total=100))
 
