@@ -87,7 +87,7 @@ class Bar:
         columns = (
             BarColumn(bar_width=WIDTH, table_column=kept),
             TaskProgressColumn(table_column=Column(no_wrap=True)),
-            TextColumn("{task.description}", markup=False),
+            TextColumn("{task.description}", markup=False, table_column=Column()),
         )
         with Progress(*columns, console=console) as progress:
             yield cls(progress, progress.add_task("", total=100))
