@@ -77,14 +77,23 @@ class Network:
 
 def sweep() -> None:
     """Remove the rules and groups of processes that are gone."""
-    for group, pid in _OWNED.findall(_iptables("-S", "OUTPUT").stdout):
-        if not Path(f"/proc/{pid}").exists():
+    for group, pid in find_owned(_iptables("-S", "OUTPUT").stdout):
+        if not _is_alive(pid):
             _change("-D", group)
     root = _root()
     for path in root.glob(f"{_PREFIX}-*") if root is not None else ():
-        if not Path(f"/proc/{path.name.removeprefix(f'{_PREFIX}-').partition('-')[0]}").exists():
+        if not all(_is_alive(pid) for _, pid in find_owned(f"--path {path.name}")):
             with contextlib.suppress(OSError):  # an orphan still runs there: the sweep of workspaces ends it
                 path.rmdir()
+
+
+def find_owned(rules: str) -> list[tuple[str, int]]:
+    """Groups that rules, as `iptables -S` lists them, cut off, each with the process that made it."""
+    return [(group, int(pid)) for group, pid in _OWNED.findall(rules)]
+
+
+def _is_alive(pid: int) -> bool:
+    return Path(f"/proc/{pid}").exists()
 
 
 def _root() -> Path | None:

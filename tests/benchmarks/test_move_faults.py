@@ -27,6 +27,7 @@ from evenkeel.domain.moves import Move
 from evenkeel.keeper.moving.settings import MoveSettings
 from evenkeel.planning.moves_plan import MovesPlan
 from evenkeel.reasons import Reason
+from integration.kafka.network import find_owned
 from integration.moving import Place
 
 FILLER = random.Random(1).randbytes(4096)
@@ -223,3 +224,12 @@ def test_a_table_has_a_line_per_fault(tmp_path: Path) -> None:
 def test_an_unknown_fault_is_refused() -> None:
     with pytest.raises(SystemExit, match="unknown"):
         moves_faults.choose_faults(["no-such-fault"])
+
+
+def test_rules_of_cut_off_brokers_are_told_from_those_of_others() -> None:
+    rules = """-P OUTPUT ACCEPT
+-A OUTPUT -m cgroup --path system.slice -j DROP
+-A OUTPUT -m cgroup --path evenkeel-cut-4711-a1b2c3-2 -j DROP
+-A OUTPUT -m cgroup --path "evenkeel-cut-12-test-100" -j DROP
+"""
+    assert find_owned(rules) == [("evenkeel-cut-4711-a1b2c3-2", 4711), ("evenkeel-cut-12-test-100", 12)]
