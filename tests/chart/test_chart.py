@@ -8,6 +8,8 @@ import pytest
 import yaml
 
 from evenkeel import names
+from evenkeel.api.kinds import KINDS
+from evenkeel.api.meta import Resource
 from evenkeel.controller.settings import read_settings
 from tests.support.chart import CHART, NAMESPACE, ROOT, Document, of_kind, pod_specs, render, rendered
 
@@ -269,6 +271,31 @@ def test_operator_holds_what_it_gives_to_keepers() -> None:
         for verb in rule["verbs"]
     }
     assert {"get", "list", "watch", "patch"} <= held
+
+
+def verbs(role: str, resource: str) -> set[str]:
+    return {
+        verb
+        for name, rule in rules()
+        if name == role and resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+def test_plans_of_moves_are_for_administrators_and_the_operator() -> None:
+    assert verbs("evenkeel-view", "rebalanceplans") == {"get", "list", "watch"}
+    assert verbs("evenkeel-edit", "rebalanceplans") == set()
+    assert {"create", "patch", "delete"} <= verbs("evenkeel-admin", "rebalanceplans")
+    assert verbs(OPERATOR, "rebalanceplans") == {"list", "watch", "create", "patch", "delete"}
+    assert verbs(OPERATOR, "rebalanceplans/status") == {"patch"}
+    assert verbs(OPERATOR, "balancedclusters/finalizers") == {"update"}
+    assert verbs(UNINSTALL, "rebalanceplans") == {"list", "patch"}
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_people_who_may_view_a_namespace_see_every_kind(kind: type[Resource]) -> None:
+    assert verbs("evenkeel-view", kind.definition.plural) == {"get", "list", "watch"}
+    assert {"list", "watch"} <= verbs(OPERATOR, kind.definition.plural)
 
 
 def test_hook_runs_before_the_uninstall_and_cleans_up_after_itself() -> None:
