@@ -121,22 +121,23 @@ def _pause(seconds: float, until: Any = None) -> None:
 
 
 def _await_end(scene: Scene, healed: float) -> Told | None:
-    """The last word of the newest process; one that could not even begin is started again, as a user would."""
+    """The last word of who went on; one that could not even begin is started again, as a user would.
+
+    Of two executors either may be the owner in the end: the other has to notice, and to end.
+    """
     deadline = healed + END_SECONDS
     for attempt in range(ATTEMPTS):
-        process = scene.runner.process
-        while process.running and time.monotonic() < deadline:
+        while scene.runner.running and time.monotonic() < deadline:
             progress.check_stop()
             time.sleep(0.1)
-        if process.running:
+        if scene.runner.running:
             scene.problems.append(f"still runs {END_SECONDS:g} s after the fault's end")
             return None
-        newest = scene.runner.newest()
-        end = next((one for one in newest if one.what == "end"), None)
-        opened = any(one.what == "open" for one in newest)
+        end = choose_end(scene.runner.told())
+        opened = any(one.what == "open" for one in scene.runner.newest())
         if end is not None and (opened or end.state != FAILED):
             return end
-        why = end.message if end is not None else process.output()[-300:]
+        why = end.message if end is not None else scene.runner.process.output()[-300:]
         if opened or attempt == ATTEMPTS - 1:
             scene.problems.append(f"the executor ended: {why}")
             return end
@@ -145,9 +146,15 @@ def _await_end(scene: Scene, healed: float) -> Told | None:
     return None
 
 
+def choose_end(told: Sequence[Told]) -> Told | None:
+    """The last end that is none of an error; the last one of an error where there is no other."""
+    ends = [one for one in told if one.what == "end"]
+    fine = [one for one in ends if one.state != FAILED]
+    return (fine or ends or [None])[-1]
+
+
 def _judge(scene: Scene, fault: Fault, end: Told | None, healed: float) -> dict[str, Any]:
     """What is left, asked for by kafka-python; all that is wrong is added to the scene's problems."""
-    _check_replaced(scene)
     _await_whole(scene)
     wrong = scene.problems
     if end is not None and end.reason not in {Reason.MOVED, *fault.reasons}:
@@ -194,15 +201,6 @@ def _check_records(scene: Scene) -> Tally:
     if not tally.intact:
         scene.problems.append(f"records: {tally}")
     return tally
-
-
-def _check_replaced(scene: Scene) -> None:
-    """Of two executors the first has to notice that it was replaced; it has nothing to do any more."""
-    for process in scene.runner.processes[:-1]:
-        with contextlib.suppress(ServerError):
-            process.wait(20)
-        if process.running:
-            scene.problems.append("the executor that was replaced still runs")
 
 
 def _await_whole(scene: Scene) -> None:

@@ -100,6 +100,11 @@ class Runner:
         """The newest."""
         return self.processes[-1]
 
+    @property
+    def running(self) -> bool:
+        """Whether any of them runs."""
+        return any(process.running for process in self.processes)
+
     def told(self) -> list[Told]:
         """What all of them have said, oldest first."""
         return sorted((one for p in self.processes for one in read_told(p.output())), key=lambda one: one.at)

@@ -12,6 +12,7 @@ import pytest
 from benchmarks import moves_faults
 from benchmarks.harness.fault_kinds import FAULTS
 from benchmarks.harness.fault_run import (
+    choose_end,
     compare_places,
     compare_throttles,
     find_resumed,
@@ -133,6 +134,13 @@ def test_a_partition_lies_as_planned_or_as_before() -> None:
 )
 def test_a_run_goes_on_when_something_grows_or_it_ends(told: list[Told], seconds: float | None) -> None:
     assert find_resumed(told, 10) == seconds
+
+
+def test_of_two_executors_the_one_that_went_on_has_the_last_word() -> None:
+    fine, fenced = turn(5, what="end"), turn(6, what="end", state="Failed")
+    assert choose_end([turn(1), fine, fenced]) == fine
+    assert choose_end([turn(1), fenced]) == fenced
+    assert choose_end([turn(1)]) is None
 
 
 def test_the_share_that_is_copied_is_the_newest_told() -> None:
