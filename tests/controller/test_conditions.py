@@ -63,6 +63,17 @@ def test_counters_and_sentences_are_progress() -> None:
     assert not is_progress(before, flipped)
 
 
+def test_state_and_news_of_a_plan_do_not_wait() -> None:
+    before = {
+        "conditions": build_conditions((), ready(Reason.MOVING, "batch 1"), 1, FIRST),
+        "state": "Running", "batch": 1, "percent": 2, "etaSeconds": 90, "lastEvent": 1,
+    }  # fmt: skip
+    moving = build_conditions((), ready(Reason.MOVING, "batch 2"), 1, FIRST)
+    assert is_progress(before, {**before, "conditions": moving, "batch": 2, "percent": 40, "etaSeconds": 50})
+    assert not is_progress(before, {**before, "lastEvent": 2})
+    assert not is_progress(before, {**before, "state": "Paused"})
+
+
 def test_events_are_said_when_status_or_reason_changes_and_once() -> None:
     sealed = Condition(ConditionType.INGESTED, Status.FALSE, Reason.SOURCE_EMPTY, "no image")
     wanted = (*ready(Reason.SOURCE_EMPTY, "no image", stalled=True), sealed)

@@ -287,6 +287,17 @@ def test_plan_of_another_kafka_cluster_is_outdated_and_never_told() -> None:
     assert world.desired().plan is None
 
 
+def test_plan_that_runs_while_the_cluster_becomes_another_says_what_is_left() -> None:
+    world = proposed_world()
+    decide(world, "Approved")
+    world.report(plan=progress(PlanState.RUNNING, Reason.MOVING))
+    settle(world)
+    world.report(cluster_id="kafka-2")
+    settle(world)
+    assert state(world) == ("Finished", "PlanOutdated")
+    assert "not cancelled" in world.message(KIND, NAME)
+
+
 def test_invalid_plan_says_which_field_and_keeps_nobody_waiting() -> None:
     world = ready_world()
     move = {"batch": 0, "topic": "orders", "partition": 0, "source": [1, 2], "target": [3, 4]}

@@ -116,6 +116,8 @@ def _decide_foreign(given: PlanInput, plans: Plans) -> Verdict | None:
         f"kafkaClusterId: was planned for Kafka cluster {plan.spec.kafka_cluster_id},"
         f" BalancedCluster {plans.cluster.metadata.name} is {plans.kafka_id}"
     )
+    if plan.has_begun:
+        message += "; what was under way there was not cancelled"
     return Verdict(PlanState.FINISHED, Reason.PLAN_OUTDATED, message)
 
 
