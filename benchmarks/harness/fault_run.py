@@ -150,7 +150,7 @@ def choose_end(told: Sequence[Told]) -> Told | None:
     """The last end that is none of an error; the last one of an error where there is no other."""
     ends = [one for one in told if one.what == "end"]
     fine = [one for one in ends if one.state != FAILED]
-    return (fine or ends or [None])[-1]
+    return next(reversed(fine or ends), None)
 
 
 def _judge(scene: Scene, fault: Fault, end: Told | None, healed: float) -> dict[str, Any]:
