@@ -101,7 +101,7 @@ def test_pending_condition_names_the_plan_and_what_to_type() -> None:
     world.run(CLUSTER, "kafka")
     assert world.condition(CLUSTER, "kafka", "PlanPending") == ("True", "PlanPending")
     message = world.message(CLUSTER, "kafka", "PlanPending")
-    assert f"RebalancePlan {NAME}: 4 moves of 2200 bytes" in message
+    assert f"RebalancePlan {NAME}: 4 moves of 2.2 kB in about 17 s" in message
     assert f"kubectl evenkeel approve {NAME} -n data" in message
     assert (world.get(CLUSTER, "kafka") or {})["status"]["moves"]["plan"] == NAME
 

@@ -26,6 +26,8 @@ from evenkeel.kube.events import EventType, Note
 from evenkeel.kube.resources import REBALANCE_PLAN
 from evenkeel.reasons import Reason
 
+UNITS = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
+KILO = 1000
 ACTION = "Rebalance"
 """What the events of a plan are about."""
 
@@ -181,9 +183,17 @@ def say_pending(plan: RebalancePlan) -> str:
     total = sum(move.bytes for move in spec.moves)
     takes = f" in about {spec.seconds} s" if spec.seconds else ""
     return (
-        f"{_count(len(spec.moves))} of {total} bytes{takes}, to be decided until {_say_time(plan)}:"
+        f"{_count(len(spec.moves))} of {_size(total)}{takes}, to be decided until {_say_time(plan)}:"
         f" kubectl evenkeel approve {name} -n {plan.metadata.namespace}, or set spec.approval"
     )
+
+
+def _size(number: int) -> str:
+    """Bytes for people, in powers of a thousand."""
+    power = 0
+    while power < len(UNITS) - 1 and round(number / KILO**power) >= KILO:
+        power += 1
+    return f"{number / KILO**power:.3g} {UNITS[power]}"
 
 
 def _count(moves: int) -> str:
