@@ -10,10 +10,12 @@ import argparse
 import json
 import queue
 import secrets
+import shutil
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import asdict
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -26,12 +28,14 @@ from rich.table import Table
 from benchmarks.harness import progress, results
 from benchmarks.harness.fault_kinds import FAULTS
 from benchmarks.harness.fault_run import RESUME_SECONDS, Case, plan_cases, play
-from benchmarks.harness.fault_scene import FAULT_PROPERTIES, SHAPES, SPECS, start_cluster
+from benchmarks.harness.fault_scene import BROKERS, FAULT_PROPERTIES, SHAPES, SPECS, start_cluster
 from benchmarks.harness.options import choose
 from benchmarks.harness.plots import OTHERS, save_plot
+from benchmarks.harness.trail import Tally
 from integration.kafka.cluster import KafkaCluster
 from integration.kafka.disks import may_mount
 from integration.kafka.network import Network, explain_missing
+from integration.kafka.settings import CONTROLLER_ID
 from integration.processes import ServerError
 
 RUN_SECONDS = 60.0
@@ -42,26 +46,22 @@ Row = Mapping[str, Any]
 class Lane:
     """One cluster for many runs; a fresh one after a run that went wrong."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, kept: Path | None) -> None:
+        """`kept`: where the logs of runs that went wrong stay; None: nowhere."""
+        self._folder, self._kept = folder, kept
         self._open = ExitStack()
         self._cluster: KafkaCluster | None = None
         self._network: Network | None = None
 
     def run(self, case: Case, scale: float) -> dict[str, Any]:
-        """One row; a run that the harness itself could not make is made again, and the row says why.
-
-        Raises:
-            ServerError, KafkaError, KafkaException, ValueError: the last try's.
-        """
+        """One row; a run that the harness itself could not make is made again, and the row says why."""
         again: list[str] = []
-        while True:
+        while len(again) < TRIES:
             try:
                 return {**self._try(case, scale), "again": again}
             except (ServerError, KafkaError, KafkaException, ValueError) as error:
                 again.append(f"{type(error).__name__}: {error}"[:600])
-                if len(again) == TRIES or progress.stop.is_set():
-                    raise
+        return {**build_unmade(case), "again": again}
 
     def _try(self, case: Case, scale: float) -> dict[str, Any]:
         """What a fault has broken does not reach the next run."""
@@ -74,6 +74,7 @@ class Lane:
             clean = not row["problems"]
         finally:
             if not clean:
+                self._keep(case)
                 self.close()
         return row
 
@@ -82,6 +83,15 @@ class Lane:
             self._network = self._open.enter_context(Network(secrets.token_hex(3)))
         self._cluster = self._open.enter_context(start_cluster(self._network))
 
+    def _keep(self, case: Case) -> None:
+        """Of a run that went wrong: the plan, what the executor said, what the brokers logged."""
+        if self._kept is None or self._cluster is None:
+            return
+        name = f"run-{case.number}"
+        folder = shutil.copytree(self._folder / name, self._kept / name, dirs_exist_ok=True)
+        for node in (*BROKERS, CONTROLLER_ID):
+            (folder / f"node-{node}.log").write_text(self._cluster.logs(node), encoding="utf-8")
+
     def close(self) -> None:
         """Stop the cluster."""
         self._cluster = self._network = None
@@ -89,23 +99,38 @@ class Lane:
         self._open = ExitStack()
 
 
-def run_cases(cases: Sequence[Case], lanes: int, scale: float, folder: Path, ledger: results.Ledger) -> None:
-    """All runs, `lanes` clusters side by side.
+def build_unmade(case: Case) -> dict[str, Any]:
+    """The row of a run that could not be made."""
+    return {
+        **asdict(case),
+        "told": [],
+        "seconds": 0.0,
+        "reason": "",
+        "moves": 0,
+        "movesDone": 0,
+        "resumedSeconds": None,
+        "isrShortages": 0,
+        "records": asdict(Tally(0, 0, 0, 0, 0)),
+        "problems": [f"could not be made in {TRIES} tries"],
+    }
 
-    Raises:
-        ServerError, KafkaError: the harness itself cannot go on.
-    """
+
+def run_cases(
+    parsed: argparse.Namespace, cases: Sequence[Case], folder: Path, ledger: results.Ledger
+) -> None:
+    """All runs, some clusters side by side."""
+    lanes: int = parsed.lanes
     teller = progress.Teller(len(cases), RUN_SECONDS, lanes)
     waiting: queue.SimpleQueue[Case] = queue.SimpleQueue()
     for case in cases:
         waiting.put(case)
 
     def work(number: int) -> None:
-        lane = Lane(folder / f"lane-{number}")
+        lane = Lane(folder / f"lane-{number}", parsed.keep)
         try:
             while not progress.stop.is_set():
                 case = waiting.get_nowait()
-                row = lane.run(case, scale)
+                row = lane.run(case, parsed.scale)
                 ledger.add(row)
                 teller.tell(describe(row))
         except queue.Empty:
@@ -226,6 +251,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--scale", type=float, default=1.0, help="of the executor's times; 1 is what it does in production"
     )
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="logs of runs that went wrong go there")
     parser.add_argument("--only-plot", action="store_true", help="table and plot of the last result again")
     parser.add_argument("--out", type=Path, default=results.FOLDER)
     return parser.parse_args(arguments)
@@ -278,7 +304,7 @@ def main(arguments: Sequence[str]) -> int:
             progress.ended_by_signals(),
             tempfile.TemporaryDirectory(prefix="evenkeel-bench-") as folder,
         ):
-            run_cases(cases, parsed.lanes, parsed.scale, Path(folder), ledger)
+            run_cases(parsed, cases, Path(folder), ledger)
     result = json.loads(path.read_text(encoding="utf-8"))
     print_table(result)
     draw(result, parsed.out)

@@ -157,7 +157,7 @@ class MoveStage:
                 left[key] -= 1
                 if not left[key]:
                     del left[key]
-        self._trail.flush(120)
+        self._trail.flush(300)
 
     def _is_whole(self, count: int) -> bool:
         found = ask(self.cluster, lambda admin: admin.places([*self.topics, LIVE]))

@@ -229,6 +229,12 @@ def test_a_table_has_a_line_per_fault(tmp_path: Path) -> None:
     assert {path.suffix for path in tmp_path.iterdir()} == {".svg", ".png"}
 
 
+def test_a_run_that_could_not_be_made_is_wrong() -> None:
+    unmade = {**moves_faults.build_unmade(plan_cases(["disk-full"], 1, 1)[0]), "again": ["why"]}
+    assert not moves_faults.build_bars([unmade])[0]["holds"]
+    assert "why" in moves_faults.describe(unmade)
+
+
 def test_an_unknown_fault_is_refused() -> None:
     with pytest.raises(SystemExit, match="unknown"):
         moves_faults.choose_faults(["no-such-fault"])
