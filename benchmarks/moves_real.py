@@ -28,7 +28,7 @@ def run_timed(stage: MoveStage, parsed: argparse.Namespace, folder: Path) -> dic
     """Idle, moving, idle, moving, ... under one client -> the row of the result."""
     stage.fill()
     with stage.traced(folder, routed=False) as trace:
-        rounds = []
+        rounds: list[dict[str, Any]] = []
         for number in range(parsed.rounds):
             if number:
                 stage.put_back(rounds[-1]["moves"])
