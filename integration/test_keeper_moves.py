@@ -18,8 +18,8 @@ from integration.kafka.cluster import KafkaCluster
 from integration.kafka.disks import may_mount
 from integration.kafka.settings import BrokerSpec
 from integration.keeper import Keeper, build_desired, plain
+from integration.moving import Admin, Topic
 from integration.processes import wait_until
-from integration.test_execute import Admin, Topic
 
 DISKS = [BrokerSpec(number, disks=(256,)) for number in (1, 2, 3)]
 ROWS = [[1, 2], [2, 1]] * 4
@@ -113,7 +113,7 @@ def wait_copying(keeper: Keeper, admin: Admin) -> None:
 
 
 def assert_clean(admin: Admin, topic: Uneven) -> None:
-    assert (admin.under_way(), admin.throttles([topic])) == ({}, {})
+    assert (admin.under_way(), admin.throttles([topic.name])) == ({}, {})
     assert topic.digest() == topic.before
 
 
@@ -165,7 +165,7 @@ def test_a_keeper_that_is_killed_goes_on_and_tells_nothing_twice(
     wait_copying(keeper, admin)
     keeper.wait("its start told", lambda report: report.plan is not None and bool(report.plan.events))
     keeper.kill()
-    assert admin.throttles([topic])
+    assert admin.throttles([topic.name])
     keeper.start()
     keeper.want(plan=replace(plan, throttle_bytes_per_second=FAST))
     ended = wait_plan(keeper, PlanState.FINISHED, Reason.MOVED)
