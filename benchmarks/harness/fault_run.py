@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -109,15 +109,15 @@ def _moves(scene: Scene) -> bool:
 
 
 def _hold(hold: Hold) -> None:
-    _pause(hold.seconds, hold.until)
+    _pause(hold.seconds, hold.until, every=0.5)
 
 
-def _pause(seconds: float, until: Any = None) -> None:
+def _pause(seconds: float, until: Callable[[], bool] | None = None, every: float = 0.1) -> None:
     """Wait for the time or the condition, whichever comes first."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline and not (until is not None and until()):
         progress.check_stop()
-        time.sleep(0.1)
+        time.sleep(min(every, max(0.0, deadline - time.monotonic())))
 
 
 def _await_end(scene: Scene, healed: float) -> Told | None:
