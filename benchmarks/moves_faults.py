@@ -71,7 +71,7 @@ class Lane:
         clean = False
         try:
             row = play(case, self._cluster, self._network, self._folder / f"run-{case.number}", scale)
-            clean = not row["problems"]
+            clean = row["cleared"] and not row["problems"]
         finally:
             if not clean:
                 self._keep(case)

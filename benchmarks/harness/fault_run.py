@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,6 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from confluent_kafka import KafkaException
 from kafka.errors import KafkaError
 
 from benchmarks.harness import progress
@@ -65,7 +65,7 @@ def play(
     finally:
         scene.watch.stop()
         scene.runner.close()
-        _clear(scene)
+        scene.trail.halt()
     return {
         **asdict(case),
         "told": scene.told,
@@ -74,6 +74,7 @@ def play(
         "faultSeconds": round(healed - begun, 1),
         "endSeconds": round(ended - ready, 1),
         **row,
+        "cleared": _clear(scene),
         "seconds": round(time.monotonic() - began, 1),
         "problems": scene.problems,
     }
@@ -289,12 +290,10 @@ def find_resumed(told: Sequence[Told], healed: float) -> float | None:
     return 0.0 if over else None
 
 
-def _clear(scene: Scene) -> None:
-    """Leave the cluster as the next run wants it; what cannot be cleared is told there."""
-    scene.trail.halt()
+def _clear(scene: Scene) -> bool:
+    """Leave the cluster as the next run wants it; False: it is not fit for another one."""
     for broker in BROKERS:
-        with contextlib.suppress(OSError):
-            scene.cluster.fill(broker, 0)
+        scene.cluster.fill(broker, 0)
         for stray in scene.cluster.log_dir(broker).glob("*-stray"):
             shutil.rmtree(stray, ignore_errors=True)
 
@@ -304,8 +303,12 @@ def _clear(scene: Scene) -> None:
             if kind == "broker" and value == FOREIGN_RATE:
                 admin.set_broker(int(subject), key, None)
 
-    with contextlib.suppress(KafkaError):
+    try:
         ask(scene.cluster, clear, seconds=15)
-    for topic in (*scene.topics, scene.bystander):
-        if topic not in scene.gone:
-            delete_topic(scene.cluster.client_config(), topic)
+        for topic in (*scene.topics, scene.bystander):
+            if topic not in scene.gone:
+                delete_topic(scene.cluster.client_config(), topic)
+    except (KafkaError, KafkaException) as error:
+        scene.note(f"not cleared: {error}")
+        return False
+    return True
