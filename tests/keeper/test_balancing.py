@@ -135,3 +135,31 @@ def test_a_series_goes_on_after_a_restart() -> None:
     assert keeper.balancing.runner.unfinished
     keeper.measure()
     assert keeper.proposal is None
+
+
+def test_a_broker_that_restarts_changes_no_proposal() -> None:
+    keeper = build_uneven()
+    keeper.measure()
+    first = keeper.proposal
+    keeper.kafka.kill(3)
+    keeper.measure()
+    assert keeper.proposal is first
+    keeper.turn(301)
+    keeper.measure()
+    assert keeper.proposal is None, "it is not coming back: nothing may go there"
+    keeper.measure()
+    assert keeper.proposal is not None
+    assert all(move.copied_to == 2 for batch in keeper.proposal.batches for move in batch.moves)
+
+
+def test_without_a_broker_that_was_there_a_moment_ago_nothing_new_is_proposed() -> None:
+    keeper = build_uneven()
+    keeper.kafka.kill(3)
+    keeper.measure()
+    assert keeper.proposal is None
+    assert keeper.balancing.moves is not None
+    assert keeper.balancing.moves.reason is Reason.PENDING
+    assert "broker 3 is away" in keeper.balancing.moves.message
+    keeper.want(policy=Policy(drain=(3,)))
+    keeper.measure()
+    assert keeper.proposal is not None, "it is to be emptied: nobody waits for it"

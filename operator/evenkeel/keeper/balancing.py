@@ -11,8 +11,8 @@ from evenkeel.domain.snapshot import ClusterSnapshot
 from evenkeel.keeper.claim import Claim
 from evenkeel.keeper.inflow import PATIENCE_SECONDS
 from evenkeel.keeper.moves import build_moves_report
-from evenkeel.keeper.proposals import build_request, decide_proposal
-from evenkeel.keeper.running import PlanRunner
+from evenkeel.keeper.proposals import build_request, decide_proposal, is_welcome
+from evenkeel.keeper.running import PASSING_SECONDS, PlanRunner
 from evenkeel.keeper.steering import PATIENCE_INTERVALS
 from evenkeel.planning.moves import plan_moves
 from evenkeel.planning.routing import RoutesPlan
@@ -42,6 +42,8 @@ class Balancing:
             claim, monotonic=monotonic, before=before.plan if before is not None else None
         )
         self.moves: MovesReport | None = before.moves if before is not None else None
+        self._away: dict[int, float] = {}
+        """Broker -> since when it is away."""
 
     @property
     def progress(self) -> PlanReport | None:
@@ -78,13 +80,17 @@ class Balancing:
             desired, snapshot, routed, routes, continuing=continuing or standing is not None
         )
         plan = plan_moves(snapshot, desired.policy, request)
+        self._note_away(snapshot)
         wait = self._find_wait(standing, desired, observed_seconds if routed else None)
-        if wait is not None and plan.moves:
-            plan = replace(plan, reason=Reason.PENDING, message=wait, moves=(), bytes=0)
-        elif not plan.moves:
+        if wait is None:
+            proposal = decide_proposal(standing, plan, snapshot, desired)
+        else:
+            proposal = standing if is_welcome(desired) else None
+        if not plan.moves:
             self.runner.unfinished = False
-        proposal = decide_proposal(standing, plan, snapshot, desired) if self._claim.held else None
-        self.moves = build_moves_report(plan, self.moves, proposal)
+        elif wait is not None and proposal is None:
+            plan = replace(plan, reason=Reason.PENDING, message=wait, moves=(), bytes=0)
+        self.moves = build_moves_report(plan, self.moves, proposal if self._claim.held else None)
 
     def turn(self, desired: Desired) -> list[Fault]:
         """One turn of the open plan; as `PlanRunner.turn`."""
@@ -93,7 +99,12 @@ class Balancing:
     def forget(self) -> None:
         """Another connection or cluster."""
         self.runner.forget()
-        self.moves = None
+        self.moves, self._away = None, {}
+
+    def _note_away(self, snapshot: ClusterSnapshot) -> None:
+        now = self._monotonic()
+        away = (broker.id for broker in snapshot.brokers if broker.fenced or not broker.online)
+        self._away = {broker: self._away.get(broker, now) for broker in away}
 
     def _find_wait(
         self, standing: ProposedPlan | None, desired: Desired, observed_seconds: float | None
@@ -102,6 +113,13 @@ class Balancing:
         settles_at = self.runner.settles_at
         if settles_at is not None and self._monotonic() < settles_at:
             return "what the last plan moved away still lies on the disks: planned again once it is deleted"
+        fresh = [
+            broker
+            for broker, since in sorted(self._away.items())
+            if broker not in desired.policy.drain and self._monotonic() - since < PASSING_SECONDS
+        ]
+        if fresh:
+            return f"broker {fresh[0]} is away: planned again when it is back, or in {PASSING_SECONDS:.0f} s"
         patience = min(PATIENCE_SECONDS, PATIENCE_INTERVALS * float(desired.policy.interval_seconds))
         if standing is None and observed_seconds is not None and observed_seconds < patience:
             return f"inflow is watched for {patience:.0f} s before it is said whether routing heals"
