@@ -2,8 +2,9 @@
 
 50 brokers in a process of their own answer over real sockets, with the protocol's own codec: 10,000 partitions
 with three copies each, two log directories a broker, all growing. The keeper's own cycle asks them. A cycle is
-what the keeper does each interval: gather, growth, snapshot, faults, report, metrics. Routes for some topics and
-for all are figures of their own. CPU is that of the keeper's process, all threads; the fake brokers' is not in it.
+what the keeper does each interval: gather, growth, snapshot, faults, report, metrics, routes of some topics, and a
+plan of moves with a band so narrow that there is always much to plan. CPU is that of the keeper's process, all
+threads; the fake brokers' is not in it.
 """
 
 from __future__ import annotations
@@ -22,11 +23,12 @@ from typing import IO, Any
 
 from benchmarks.harness.results import FOLDER, bar, build_result, save_result
 from evenkeel.domain.connection import Connection
-from evenkeel.domain.exchange import Desired, DesiredTopic, Owner
+from evenkeel.domain.exchange import Desired, DesiredTopic, Owner, Policy
 from evenkeel.keeper.cycle import Cycle
 from evenkeel.keeper.health import Metrics
 
 INTERVAL_MS = 15_000
+ENTER_PERCENT, LEAVE_PERCENT = 1, 0
 CPU_BAR, MEMORY_BAR = 2.0, 250 * 1024**2
 REPOSITORY = Path(__file__).resolve().parents[1]
 
@@ -39,6 +41,9 @@ class Turn:
     measure_wall_seconds: float
     routes_cpu_seconds: float
     """Plan of the routed topics and the report with it, on top of the measuring."""
+    moves_cpu_seconds: float
+    """Plan of moves, and whether to propose it."""
+    moves: int
     resident_bytes: int
     series: int
     """Metric series."""
@@ -46,6 +51,11 @@ class Turn:
     """Faults of the measurement: answers that did not come in time, as on a machine that is busy otherwise."""
     active: int
     """Topics with routes."""
+
+    @property
+    def cpu_seconds(self) -> float:
+        """All of it."""
+        return self.measure_cpu_seconds + self.routes_cpu_seconds + self.moves_cpu_seconds
 
 
 class Clock:
@@ -98,6 +108,7 @@ def run_cycles(address: str, process: subprocess.Popen[str], count: int, routed:
         owner=Owner("benchmark", "benchmark", "benchmark/large"),
         connection=Connection((address,)),
         topics=tuple(DesiredTopic(owner_uid="benchmark", name=name) for name in names),
+        policy=Policy(enter_percent=ENTER_PERCENT, leave_percent=LEAVE_PERCENT),
     )
     cycle._healthy = True  # noqa: SLF001 - no probe by librdkafka, which the fake brokers do not speak with
     try:
@@ -111,12 +122,17 @@ def run_cycles(address: str, process: subprocess.Popen[str], count: int, routed:
             plan = cycle._plan  # noqa: SLF001 - as above
             assert plan is not None
             planned = time.process_time()
+            cycle._plan_moves(desired)  # noqa: SLF001 - as above
+            moved, found = time.process_time(), cycle._balancing.moves  # noqa: SLF001 - as above
+            assert found is not None
             metrics.show(report)
             series = sum(len(family.samples) for family in metrics.registry.collect())
             yield Turn(
                 measure_cpu_seconds=measured - before,
                 measure_wall_seconds=ended - began,
                 routes_cpu_seconds=planned - measured,
+                moves_cpu_seconds=moved - planned,
+                moves=found.moves,
                 resident_bytes=resident_bytes(),
                 series=series,
                 missing=len(faults),
@@ -162,6 +178,10 @@ def summarise(turns: Sequence[Turn]) -> dict[str, Any]:
         "worstMeasureCpuSeconds": round(max(turn.measure_cpu_seconds for turn in later), 3),
         "measureWallSeconds": round(median(turn.measure_wall_seconds for turn in later), 3),
         "routesCpuSeconds": round(median(turn.routes_cpu_seconds for turn in later), 3),
+        "movesCpuSeconds": round(median(turn.moves_cpu_seconds for turn in later), 3),
+        "cycleCpuSeconds": round(median(turn.cpu_seconds for turn in later), 3),
+        "worstCycleCpuSeconds": round(max(turn.cpu_seconds for turn in later), 3),
+        "moves": median(turn.moves for turn in later),
         "residentBytes": max(turn.resident_bytes for turn in turns),
         "metricSeries": turns[-1].series,
         "routedTopics": later[-1].active,
@@ -169,12 +189,13 @@ def summarise(turns: Sequence[Turn]) -> dict[str, Any]:
 
 
 def build_bars(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What the issue demands of a measuring cycle."""
+    """What the issue demands of a cycle."""
     cpu, memory = summary["worstMeasureCpuSeconds"], summary["residentBytes"]
-    whole = summary["wholeCycles"]
+    whole, cycle = summary["wholeCycles"], summary["cycleCpuSeconds"]
     return [
         bar("cycles with all answers", ">= 1", whole, holds=whole >= 1),
-        bar("CPU of the worst cycle", f"<= {CPU_BAR:g} s", cpu, holds=cpu <= CPU_BAR),
+        bar("CPU of the worst measuring", f"<= {CPU_BAR:g} s", cpu, holds=cpu <= CPU_BAR),
+        bar("CPU of a whole cycle", f"<= {CPU_BAR:g} s", cycle, holds=cycle <= CPU_BAR),
         bar("resident memory", f"<= {MEMORY_BAR // 1024**2} MiB", memory, holds=memory <= MEMORY_BAR),
     ]
 

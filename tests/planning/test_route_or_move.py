@@ -38,12 +38,20 @@ def uneven(
     return cluster(disks, partitions_of("t", places, [size] * 48), [incoming], [Topic("t", min_isr=1)])
 
 
-def decide(snapshot: ClusterSnapshot, horizon: int = DAY, deadline: int = DAY) -> tuple[MovesPlan, Choice]:
+def decide(
+    snapshot: ClusterSnapshot, horizon: int = DAY, deadline: int = DAY, policy: Policy = POLICY
+) -> tuple[MovesPlan, Choice]:
     routed = {"t": TopicRouting(horizon_seconds=horizon)}
-    routes = plan_routes(snapshot, routed, POLICY)
-    plan = plan_moves(snapshot, POLICY, MovesRequest(routed=routed, routes=routes, deadline_seconds=deadline))
+    routes = plan_routes(snapshot, routed, policy)
+    plan = plan_moves(snapshot, policy, MovesRequest(routed=routed, routes=routes, deadline_seconds=deadline))
     assert plan.choice is not None
     return plan, plan.choice
+
+
+def test_routing_never_levels_disks_wholly() -> None:
+    _, choice = decide(uneven((0.3, 0.3, 0.3, 0.2), 1e7), policy=Policy(enter_percent=1, leave_percent=0))
+    assert choice.routing_seconds is None
+    assert choice.cure is Cure.MOVE
 
 
 def test_without_routed_topics_there_is_nothing_to_choose() -> None:

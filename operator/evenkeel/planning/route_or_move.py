@@ -268,6 +268,8 @@ def _routing_seconds(space: Space, rates: _Rates, some: Flags, leave: float) -> 
     if math.isfinite(rates.ends):
         then = after(seconds)
         return seconds * (now - leave) / (now - then) if then <= leave else None
+    if leave <= 0:
+        return None  # what is divided again and again is never nothing
     fall = max((now - after(BEGINNING * seconds)) / BEGINNING, now - after(seconds))
     bend = min(now, max(leave, fall))
     needed = SLOWER * seconds * ((now - bend) / fall + math.log(bend / leave))
