@@ -5,16 +5,19 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
 from evenkeel.cli import execute
-from evenkeel.cli.execute import Stop, describe, run_plan
+from evenkeel.cli.execute import Session, Stop, describe, run_plan
 from evenkeel.cli.main import main
 from evenkeel.cli.plan import moves_json
 from evenkeel.cli.plan_file import read_plan
+from evenkeel.domain.connection import Connection
+from evenkeel.domain.exchange import Owner
 from evenkeel.domain.moves import Batch, Move, MoveKind
-from evenkeel.errors import ConfigurationError, EvenkeelError, InputError, RetryableError
+from evenkeel.errors import ConfigurationError, EvenkeelError, FencedError, InputError, RetryableError
 from evenkeel.keeper.moving.plan import ApprovedPlan, approve
 from evenkeel.keeper.moving.progress import MoveProgress
 from evenkeel.keeper.moving.run import RunState
@@ -231,3 +234,20 @@ def test_a_bar_without_a_terminal_prints_changes(capsys: pytest.CaptureFixture[s
     told = capsys.readouterr().err
     assert told.count("batch 1 of 2, 0 of 4 moves\n") >= 1
     assert "BrokersUnreachable: no answer" in told
+
+
+def test_a_command_that_was_fenced_gives_nothing_back_that_is_its_successors() -> None:
+    claim, mover = MagicMock(), MagicMock()
+    session = Session(Connection(("b:1",)), Owner("i", "n", "n"), "c", claim, mover)
+    mover.turn.side_effect = FencedError("taken")
+    with pytest.raises(FencedError):
+        session.turn(approve(PLAN), MoveSettings())
+    session.close()
+    claim.release.assert_not_called()
+    claim.drop.assert_called_once_with()
+
+
+def test_a_command_that_ends_gives_the_cluster_free() -> None:
+    claim = MagicMock()
+    Session(Connection(("b:1",)), Owner("i", "n", "n"), "c", claim, MagicMock()).close()
+    claim.release.assert_called_once()

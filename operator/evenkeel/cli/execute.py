@@ -163,6 +163,8 @@ class Session:
     cluster_id: str
     claim: Claim
     mover: Mover
+    fenced: bool = False
+    """Somebody else is the owner by now, perhaps another run of this command under the same name."""
 
     @classmethod
     def open(cls, connection: Connection, name: str) -> Self:
@@ -187,13 +189,20 @@ class Session:
             FencedError: another keeper has taken the cluster.
         """
         self._keep()
-        found = self.mover.turn(self.connection, plan, settings)
+        try:
+            found = self.mover.turn(self.connection, plan, settings)
+        except FencedError:
+            self.fenced = True
+            raise
         if found is None:
             raise FencedError("the claim is not held")
         return found
 
     def close(self) -> None:
         """Give the cluster free; a run that is not over waits in its journal."""
+        if self.fenced:  # to give back what a successor holds would take it from them
+            self.claim.drop()
+            return
         try:
             self.claim.release(self.connection, self.owner, self.cluster_id)
         except EvenkeelError as error:
