@@ -251,6 +251,9 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--scale", type=float, default=1.0, help="of the executor's times; 1 is what it does in production"
     )
+    parser.add_argument(
+        "--only-wrong", action="store_true", help="runs of the last result that went wrong, once more"
+    )
     parser.add_argument("--keep", type=Path, metavar="DIR", help="logs of runs that went wrong go there")
     parser.add_argument("--only-plot", action="store_true", help="table and plot of the last result again")
     parser.add_argument("--out", type=Path, default=results.FOLDER)
@@ -274,32 +277,46 @@ def choose_faults(names: Sequence[str]) -> tuple[list[str], dict[str, str]]:
     return left, skipped
 
 
+def choose_cases(
+    parsed: argparse.Namespace, faults: Sequence[str], path: Path
+) -> tuple[list[Row], list[Case], dict[str, Any]]:
+    """Rows of before that stay, runs to be made, and the parameters of the result."""
+    parameters: dict[str, Any] = {
+        "seed": parsed.seed,
+        "runs": parsed.runs,
+        "scale": parsed.scale,
+        "lanes": parsed.lanes,
+        "brokers": len(SPECS),
+        "topics": [f"{one.partitions} partitions, RF {one.copies}, min ISR {one.least}" for one in SHAPES],
+        "properties": FAULT_PROPERTIES,
+    }
+    if not parsed.only_wrong:
+        return [], plan_cases(faults, parsed.runs, parsed.seed), parameters
+    before = json.loads(path.read_text(encoding="utf-8"))
+    wrong = [row for row in before["rows"] if row["problems"]]
+    cases = [Case(row["number"], row["fault"], row["seed"]) for row in wrong]
+    mended = {
+        **before["parameters"].get("wrongBefore", {}),
+        **{str(r["number"]): r["problems"] for r in wrong},
+    }
+    kept = [row for row in before["rows"] if not row["problems"]]
+    return kept, cases, {**before["parameters"], "wrongBefore": mended}
+
+
 def main(arguments: Sequence[str]) -> int:
     """Run, print. Exit 1 where a bar does not hold."""
     parsed = parse(arguments)
     path = parsed.out / "moves_faults.json"
     if not parsed.only_plot:
         faults, skipped = choose_faults(parsed.faults)
-        parameters = {
-            "seed": parsed.seed,
-            "runs": parsed.runs,
-            "scale": parsed.scale,
-            "lanes": parsed.lanes,
-            "brokers": len(SPECS),
-            "topics": [
-                f"{one.partitions} partitions, RF {one.copies}, min ISR {one.least}" for one in SHAPES
-            ],
-            "properties": FAULT_PROPERTIES,
-            "skipped": skipped,
-        }
+        kept, cases, parameters = choose_cases(parsed, faults, path)
 
         def build(rows: list[Row]) -> dict[str, Any]:
             rows = sorted(rows, key=lambda row: int(row["number"]))
-            bars = build_bars(rows)
-            return results.build_result("moves_faults", parameters, rows, bars, faults=summarise(rows))
+            told = {**parameters, "skipped": skipped}
+            return results.build_result("moves_faults", told, rows, build_bars(rows), faults=summarise(rows))
 
-        ledger = results.Ledger([], build, parsed.out, "moves_faults")
-        cases = plan_cases(faults, parsed.runs, parsed.seed)
+        ledger = results.Ledger(kept, build, parsed.out, "moves_faults")
         with (
             progress.ended_by_signals(),
             tempfile.TemporaryDirectory(prefix="evenkeel-bench-") as folder,

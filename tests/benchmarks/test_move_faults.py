@@ -235,6 +235,16 @@ def test_a_run_that_could_not_be_made_is_wrong() -> None:
     assert "why" in moves_faults.describe(unmade)
 
 
+def test_runs_that_went_wrong_are_made_again_and_what_was_wrong_is_kept(tmp_path: Path) -> None:
+    rows = [row("disk-full"), row("leader-lost", number=1, seed=7, problems=["x"])]
+    path = tmp_path / "moves_faults.json"
+    path.write_text(json.dumps({"rows": rows, "parameters": {"seed": 6}}))
+    kept, cases, parameters = moves_faults.choose_cases(moves_faults.parse(["--only-wrong"]), [], path)
+    assert [one["fault"] for one in kept] == ["disk-full"]
+    assert [(case.number, case.fault, case.seed) for case in cases] == [(1, "leader-lost", 7)]
+    assert parameters == {"seed": 6, "wrongBefore": {"1": ["x"]}}
+
+
 def test_an_unknown_fault_is_refused() -> None:
     with pytest.raises(SystemExit, match="unknown"):
         moves_faults.choose_faults(["no-such-fault"])
