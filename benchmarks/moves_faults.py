@@ -146,7 +146,7 @@ def describe(row: Row) -> str:
     fate = "; ".join([*row["problems"], *(f"made again: {why}" for why in row["again"])]) or "ok"
     return (
         f"{row['number']:>3} {row['fault']:20} seed {row['seed']} {row['seconds']:.0f} s {row['reason']} "
-        f"{row['movesDone']}/{row['moves']} resumed {row['resumedSeconds']} [{'; '.join(row['told'])}] {fate}"
+        f"{row['movesDone']}/{row['moves']} resumed {row['resumedSeconds']} ({'; '.join(row['told'])}) {fate}"
     )
 
 

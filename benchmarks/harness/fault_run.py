@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -219,6 +219,9 @@ def _await_whole(scene: Scene) -> None:
 
 def _await_level(scene: Scene, end: Told | None) -> float:
     """Deviation; where all has moved it must become as small as the plan said, once deleted files are gone."""
+    strays = _empty_strays(scene)
+    if strays:
+        scene.note(f"{strays} stray directories of Kafka emptied")
     limit = max(LEVEL, scene.plan.deviation_after or 0.0) + NOISE
     if end is None or end.reason != Reason.MOVED or scene.edited.keys() - {(scene.bystander, 0)}:
         return measure_deviation(scene)
@@ -229,6 +232,21 @@ def _await_level(scene: Scene, end: Told | None) -> float:
     except ServerError:
         scene.problems.append(f"deviation {measure_deviation(scene):.3f}, limit {limit:.3f}")
     return measure_deviation(scene)
+
+
+def _empty_strays(scene: Scene) -> int:
+    """Free what Kafka keeps of replicas that went while their broker was away; how many directories it were.
+
+    It renames them at the start and never deletes them. Their files are open: only cutting them frees the disk.
+    """
+    found = 0
+    for broker in BROKERS:
+        for stray in scene.cluster.log_dir(broker).glob("*-stray"):
+            segments = [path for path in stray.glob("*.log") if path.stat().st_size]
+            for path in segments:
+                os.truncate(path, 0)
+            found += bool(segments)
+    return found
 
 
 def compare_throttles(found: Mapping[str, str], foreign: Mapping[str, str]) -> list[str]:
@@ -294,8 +312,7 @@ def _clear(scene: Scene) -> bool:
     """Leave the cluster as the next run wants it; False: it is not fit for another one."""
     for broker in BROKERS:
         scene.cluster.fill(broker, 0)
-        for stray in scene.cluster.log_dir(broker).glob("*-stray"):
-            shutil.rmtree(stray, ignore_errors=True)
+    _empty_strays(scene)
 
     def clear(admin: Admin) -> None:
         for name, value in scene.foreign.items():
