@@ -138,13 +138,18 @@ def _await_end(scene: Scene, healed: float) -> Told | None:
         opened = any(one.what == "open" for one in scene.runner.newest())
         if end is not None and (opened or end.state != FAILED):
             return end
-        why = end.message if end is not None else scene.runner.process.output()[-300:]
+        why = end.message if end is not None else _last_line(scene.runner.process.output())
         if opened or attempt == ATTEMPTS - 1:
             scene.problems.append(f"the executor ended: {why}")
             return end
         scene.note(f"started again: {why}")
         scene.runner.start()
     return None
+
+
+def _last_line(output: str) -> str:
+    """Of what a process said; the rest names files of this machine."""
+    return next(reversed(output.strip().splitlines()), "")
 
 
 def choose_end(told: Sequence[Told]) -> Told | None:
