@@ -99,16 +99,23 @@ def main(arguments: Sequence[str]) -> int:
     return 0 if all(bar["holds"] for bar in result["bars"]) else 1
 
 
+def read_others(path: Path, scenes: Sequence[str]) -> list[dict[str, Any]]:
+    """Rows of the last result whose scenes are not made again."""
+    if not path.exists():
+        return []
+    found = json.loads(path.read_text(encoding="utf-8"))
+    return [row for row in found["rows"] if row["scene"] not in scenes]
+
+
 def _run(parsed: argparse.Namespace, scenes: Sequence[str]) -> None:
     skew = Skew(mib=parsed.mib)
     parameters = {
         "rounds": parsed.rounds,
-        "throttle": parsed.throttle,
         "idleSeconds": parsed.idle_seconds,
         "clientRate": parsed.rate,
         **skew.describe(),
     }
-    teller, rows = progress.Teller(len(scenes), 420), list[dict[str, Any]]()
+    teller, rows = progress.Teller(len(scenes), 420), read_others(parsed.out / f"{NAME}.json", scenes)
     with progress.ended_by_signals():
         for scene in scenes:
             with (
@@ -117,6 +124,7 @@ def _run(parsed: argparse.Namespace, scenes: Sequence[str]) -> None:
             ):
                 rows.append(SCENES[scene](stage, parsed, Path(folder)))
             teller.tell(f"{scene} done")
+            rows.sort(key=lambda row: list(SCENES).index(row["scene"]))
             results.save_result(results.build_result(NAME, parameters, rows, build_bars(rows)), parsed.out)
 
 

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import json
 import random
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from benchmarks import moves_report
+from benchmarks import moves_real, moves_report
 from benchmarks.harness.move_stage import RECORD, Sample, Skew, find_level
 from benchmarks.harness.results import build_result, check_result
 from integration.kafka.disks import MIB
@@ -106,3 +107,10 @@ def test_rounds_are_told_and_drawn(tmp_path: Path) -> None:
     moves_report.print_tables(result)
     moves_report.draw(result, tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"moves_real.svg", "moves_real.png"}
+
+
+def test_scenes_that_are_not_made_again_keep_their_rows(tmp_path: Path) -> None:
+    path = tmp_path / "moves_real.json"
+    assert moves_real.read_others(path, ["timed"]) == []
+    path.write_text(json.dumps({"rows": [{"scene": "timed"}, {"scene": "routed"}]}))
+    assert moves_real.read_others(path, ["timed"]) == [{"scene": "routed"}]
