@@ -4,13 +4,15 @@ from pathlib import Path
 
 import pytest
 
+from evenkeel.api.kinds import KINDS
 from evenkeel.cli import crds
 
 
 def test_written_files_are_fresh(tmp_path: Path) -> None:
     assert crds.main(["--directory", str(tmp_path)]) == 0
     assert crds.main(["--directory", str(tmp_path), "--check"]) == 0
-    assert len(list(tmp_path.iterdir())) == 4
+    written = {path.name for path in tmp_path.iterdir()}
+    assert written == {f"{kind.definition.plural}.yaml" for kind in KINDS}
 
 
 def test_check_names_each_file_that_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
