@@ -15,13 +15,13 @@ def check(seed: int, faults: int) -> None:
     assert not left, f"seed {seed}, {story.told}: {left}"
 
 
-@pytest.mark.parametrize("block", range(6))
+@pytest.mark.parametrize("block", range(3))
 def test_whatever_befalls_a_run_it_ends_and_leaves_nothing_behind(block: int) -> None:
     for seed in range(block * RUNS, (block + 1) * RUNS):
         check(seed, faults=1)
 
 
-@pytest.mark.parametrize("block", range(2))
+@pytest.mark.parametrize("block", range(1))
 def test_three_faults_in_one_run_leave_nothing_behind_either(block: int) -> None:
     for seed in range(1000 + block * RUNS, 1000 + (block + 1) * RUNS):
         check(seed, faults=3)
