@@ -51,6 +51,20 @@ class LeaseServer(Kube):
             raise self.trouble
 
 
+class SlowServer(LeaseServer):
+    """Answers its first renewal when it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = asyncio.Event()
+        self.answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def replace(self, resource: Any, body: Any) -> dict[str, Any]:
+        self.asked.set()
+        await self.answer
+        return await super().replace(resource, body)
+
+
 class Clock:
     def __init__(self) -> None:
         self.now = 1000.0
@@ -160,3 +174,18 @@ async def test_missing_right_is_raised(server: LeaseServer, clock: Clock) -> Non
     server.trouble = ConfigurationError("forbidden")
     with pytest.raises(ConfigurationError):
         await candidate(server, clock, "a").acquire()
+
+
+@pytest.mark.parametrize("steps", range(4))
+async def test_a_cancellation_that_comes_with_an_answer_is_not_lost(clock: Clock, steps: int) -> None:
+    server = SlowServer()
+    lease = candidate(server, clock, "a")
+    await lease.acquire()
+    holding = asyncio.create_task(lease.hold())
+    await server.asked.wait()
+    server.answer.set_result(None)
+    for _ in range(steps):  # how far the answer has come
+        await asyncio.sleep(0)
+    holding.cancel()
+    await asyncio.wait([holding], timeout=1)
+    assert holding.cancelled()

@@ -64,7 +64,8 @@ class Loop:
 
     async def _wait(self) -> None:
         try:
-            await asyncio.wait_for(self._store.changed.wait(), 1.0)
+            async with asyncio.timeout(1.0):
+                await self._store.changed.wait()
         except TimeoutError:
             return
         await asyncio.sleep(BATCH_SECONDS)

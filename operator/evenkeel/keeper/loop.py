@@ -133,9 +133,8 @@ class Loop:
         """Look into the journals until the next turn is due or something changed."""
         while not self._wake.is_set() and self._monotonic() < until:
             try:
-                await asyncio.wait_for(
-                    self._wake.wait(), min(FOLLOW_SECONDS, max(0.0, until - self._monotonic()))
-                )
+                async with asyncio.timeout(min(FOLLOW_SECONDS, max(0.0, until - self._monotonic()))):
+                    await self._wake.wait()
             except TimeoutError:
                 self._take(cycle, await _in_thread(cycle.follow, desired))
 
@@ -151,7 +150,8 @@ class Loop:
     async def _write(self, written: Report | None) -> None:
         while True:
             try:
-                await asyncio.wait_for(self._changed.wait(), CHECK_SECONDS)
+                async with asyncio.timeout(CHECK_SECONDS):
+                    await self._changed.wait()
             except TimeoutError:
                 written = await self._exchange.read_report()
             self._changed.clear()

@@ -98,7 +98,9 @@ class Lease:
 
     async def _guarded(self, step: Callable[[], Awaitable[bool]], limit: float) -> bool:
         try:
-            return await asyncio.wait_for(step(), timeout=max(0.01, min(CALL_SECONDS, limit)))
+            # Not wait_for: in Python 3.11 it may lose a cancellation that comes with the answer (fixed in 3.12).
+            async with asyncio.timeout(max(0.01, min(CALL_SECONDS, limit))):
+                return await step()
         except (RetryableError, NotFoundError, TimeoutError) as error:
             log.debug("lease %s: %s", self._name, error)
             return False

@@ -149,7 +149,8 @@ async def _lines(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
     pending = bytearray()
     while True:
         try:
-            chunk = await asyncio.wait_for(response.content.readany(), SILENCE_SECONDS)
+            async with asyncio.timeout(SILENCE_SECONDS):
+                chunk = await response.content.readany()
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise RetryableError(f"watch: {type(error).__name__} {error}") from error
         if not chunk:

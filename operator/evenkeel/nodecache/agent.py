@@ -73,7 +73,8 @@ class Agent:
         """Write the status when it differs, at most once per `write_seconds`, for ever."""
         while True:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), LOOK_SECONDS)
+                async with asyncio.timeout(LOOK_SECONDS):
+                    await self._changed.wait()
             self._changed.clear()
             try:
                 wrote = await self._write_once()
@@ -88,7 +89,8 @@ class Agent:
         """Make complete revisions warm and remove unwanted ones, whenever something changed; for ever."""
         while self._keep_going():
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._work.wait(), LOOK_SECONDS)
+                async with asyncio.timeout(LOOK_SECONDS):
+                    await self._work.wait()
             self._work.clear()
             await self._guard(lambda: self._store.finish_complete(self._keep_going))
             await self._guard(self._store.remove_unwanted)

@@ -92,7 +92,8 @@ async def put_manifest(request: web.Request) -> web.Response:
 
 async def _read_manifest(request: web.Request) -> bytes:
     try:
-        return await asyncio.wait_for(request.read(), IDLE_SECONDS)
+        async with asyncio.timeout(IDLE_SECONDS):
+            return await request.read()
     except web.HTTPRequestEntityTooLarge as error:
         message = f"manifest: at most {MANIFEST_LIMIT} bytes"
         raise InputError(message, reason=Reason.INVALID_SPEC) from error
@@ -139,7 +140,8 @@ async def _receive(request: web.Request, upload: ShardUpload) -> None:
     pending = bytearray()
     while True:
         try:
-            block = await asyncio.wait_for(request.content.readany(), IDLE_SECONDS)
+            async with asyncio.timeout(IDLE_SECONDS):
+                block = await request.content.readany()
         except TimeoutError as error:
             message = f"shard {upload.shard.index}: the sender was silent for {IDLE_SECONDS:.0f} s"
             raise RetryableError(message, reason=Reason.CACHE_UNAVAILABLE) from error
