@@ -6,11 +6,11 @@ from pathlib import Path
 
 from rich.console import Console
 
-from evenkeel.cli.proposal import build_fills, build_proposal
 from evenkeel.cli.tables import print_moves, print_plan, shorten, tell_costs
 from evenkeel.domain.exchange import Policy
 from evenkeel.domain.moves import Batch, Move, MoveKind, ProposedPlan, VolumeFill, VolumePeak
 from evenkeel.planning.moves_plan import Choice, Cure, MovesPlan, Refusal
+from evenkeel.planning.proposal import build_fills, build_proposal
 from evenkeel.reasons import Reason
 
 GOLDEN = Path(__file__).parents[1] / "data/kubectl"

@@ -150,7 +150,7 @@ def _read_batch(number: int, moves: tuple[Move, ...], told: PlannedBatch | None)
 def _read_move(where: str, move: PlannedMove) -> Move:
     for field, replicas in (("source", move.source), ("target", move.target)):
         if len(set(replicas)) != len(replicas):
-            raise _wrong(f"{where}.{field}", f"names a broker twice: {_say(replicas)}")
+            raise _wrong(f"{where}.{field}", f"names a broker twice: {list(replicas)}")
     if move.topic.startswith(INTERNAL_PREFIX):
         raise _wrong(f"{where}.topic", f"{move.topic} is internal to Kafka or Evenkeel: its replicas stay")
     added, removed = _find_change(where, move)
@@ -186,11 +186,11 @@ def _find_change(where: str, move: PlannedMove) -> tuple[int | None, int | None]
         raise _wrong(
             f"{where}.target",
             f"a move of kind {move.kind} adds {most} and takes away {least} replicas,"
-            f" not {len(added)} and {len(removed)}: {_say(move.source)} -> {_say(move.target)}",
+            f" not {len(added)} and {len(removed)}: {list(move.source)} -> {list(move.target)}",
         )
     if move.kind is MoveKind.DIRECTORY and move.target != move.source:
         raise _wrong(
-            f"{where}.target", f"must equal source, {_say(move.source)}, where only a directory changes"
+            f"{where}.target", f"must equal source, {list(move.source)}, where only a directory changes"
         )
     return next(iter(added), None), next(iter(removed), None)
 
@@ -206,7 +206,7 @@ def _complete(where: str, move: Move, added: int | None, removed: int | None) ->
         if move.target_dir is None:
             raise _wrong(f"{where}.targetDir", "must be set where only a directory changes")
         if move.copied_to not in move.source:
-            what = f"must be one of {_say(move.source)}, whose directory changes, not {move.copied_to}"
+            what = f"must be one of {list(move.source)}, whose directory changes, not {move.copied_to}"
             raise _wrong(f"{where}.copiedTo", what)
         return move
     copied_to = _agree(f"{where}.copiedTo", move.copied_to, added)
@@ -228,10 +228,6 @@ def _refuse_twice(moves: Iterable[PlannedMove]) -> None:
         if first != number:
             what = f"{move.topic}-{move.partition} is in spec.moves[{first}] already; one move per partition"
             raise _wrong(f"spec.moves[{number}].partition", what)
-
-
-def _say(replicas: Iterable[int]) -> str:
-    return f"[{', '.join(map(str, replicas))}]"
 
 
 def _wrong(field: str, what: str) -> InputError:

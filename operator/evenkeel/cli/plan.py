@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from evenkeel.cli.plan_file import moves_list
-from evenkeel.cli.proposal import build_fills
 from evenkeel.domain import codec
 from evenkeel.domain.exchange import Policy, TopicRouting
 from evenkeel.domain.snapshot import ClusterSnapshot
 from evenkeel.errors import InputError
 from evenkeel.keeper.scores import Evaluation, Scores
 from evenkeel.planning.moves import MovesPlan, MovesRequest, plan_moves
+from evenkeel.planning.proposal import build_fills
 from evenkeel.planning.routing import TopicRoutes, plan_routes
 from evenkeel.reasons import Reason
 

@@ -45,7 +45,7 @@ def print_routes(routes: TopicRoutes, snapshot: ClusterSnapshot) -> None:
 
 def print_moves(plan: MovesPlan, policy: Policy, console: Console | None = None) -> None:
     """A plan of the planner: as `print_plan`, with the choice between routing and moving, and what is not in it."""
-    from evenkeel.cli.proposal import build_proposal
+    from evenkeel.planning.proposal import build_proposal
 
     console = console or Console()
     proposal = build_proposal(plan, throttle_bytes_per_second=policy.throttle_bytes_per_second)

@@ -12,7 +12,7 @@ from evenkeel.api.plan_content import build_spec
 from evenkeel.api.rebalance_plan import RebalancePlan
 from evenkeel.controller.conditions import Condition, Status
 from evenkeel.controller.plan import Child, Moment, Patch, Removal
-from evenkeel.controller.plans import LIFETIME, Plans, expiration, needs_guard
+from evenkeel.controller.plans import LIFETIME, Plans, expiration, needs_guard, tell_expiration
 from evenkeel.controller.pods import build_labels, build_meta
 from evenkeel.controller.rebalance import say_pending
 from evenkeel.domain.exchange import BalanceMode, Desired, Report
@@ -103,7 +103,7 @@ def decide_pending(plans: Plans, report: Report, proposal: Proposal, at: Moment)
         return Condition(kind, Status.FALSE, Reason.DISABLED, "spec.balance.mode is Disabled")
     rejected = plans.rejection(at.now)
     if rejected is not None:
-        until = expiration(rejected).strftime("%Y-%m-%dT%H:%M:%SZ")
+        until = tell_expiration(rejected)
         message = (
             f"RebalancePlan {rejected.metadata.name} was rejected: nothing new is proposed before {until},"
             " or before that plan is deleted"

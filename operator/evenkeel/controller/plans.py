@@ -9,6 +9,7 @@ from evenkeel import names
 from evenkeel.api.balanced_cluster import BalancedCluster
 from evenkeel.api.plan_content import read_batches
 from evenkeel.api.rebalance_plan import RebalancePlan
+from evenkeel.controller.plan import Moment
 from evenkeel.domain.moves import Approval, DesiredPlan
 from evenkeel.errors import InputError
 from evenkeel.reasons import ConditionType, Reason
@@ -86,6 +87,11 @@ def expiration(plan: RebalancePlan) -> datetime:
         return plan.spec.expiration_time
     assert plan.metadata.creation_timestamp is not None
     return plan.metadata.creation_timestamp + LIFETIME
+
+
+def tell_expiration(plan: RebalancePlan) -> str:
+    """The same for people."""
+    return Moment(expiration(plan)).text
 
 
 def is_standing(plan: RebalancePlan, now: datetime) -> bool:

@@ -18,7 +18,7 @@ from evenkeel.controller.conditions import (
     transitions,
 )
 from evenkeel.controller.plan import Moment, Patch, Plan, Saying
-from evenkeel.controller.plans import Plans, expiration, is_expired, is_foreign, is_ours
+from evenkeel.controller.plans import Plans, expiration, is_expired, is_foreign, is_ours, tell_expiration
 from evenkeel.controller.store import Object
 from evenkeel.domain.exchange import BalanceMode
 from evenkeel.domain.moves import Approval, Batch, PlanEvent, PlanReport, PlanState
@@ -126,10 +126,10 @@ def _decide_foreign(given: PlanInput, plans: Plans) -> Verdict | None:
 def _decide_over(plan: RebalancePlan, at: Moment) -> Verdict | None:
     """The end of a plan that no keeper knows of."""
     if plan.spec.approval is Approval.REJECTED:
-        message = f"rejected before it began; nothing new is proposed before {_say_time(plan)}"
+        message = f"rejected before it began; nothing new is proposed before {tell_expiration(plan)}"
         return Verdict(PlanState.FINISHED, Reason.PLAN_REJECTED, message)
     if is_expired(plan, at.now):
-        message = f"nobody decided until {_say_time(plan)}"
+        message = f"nobody decided until {tell_expiration(plan)}"
         return Verdict(PlanState.FINISHED, Reason.PLAN_EXPIRED, message)
     return None
 
@@ -183,7 +183,7 @@ def say_pending(plan: RebalancePlan) -> str:
     total = sum(move.bytes for move in spec.moves)
     takes = f" in about {spec.seconds} s" if spec.seconds else ""
     return (
-        f"{_count(len(spec.moves))} of {_size(total)}{takes}, to be decided until {_say_time(plan)}:"
+        f"{_count(len(spec.moves))} of {_size(total)}{takes}, to be decided until {tell_expiration(plan)}:"
         f" kubectl evenkeel approve {name} -n {plan.metadata.namespace}, or set spec.approval"
     )
 
@@ -198,10 +198,6 @@ def _size(number: int) -> str:
 
 def _count(moves: int) -> str:
     return "1 move" if moves == 1 else f"{moves} moves"
-
-
-def _say_time(plan: RebalancePlan) -> str:
-    return expiration(plan).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _build_conditions(verdict: Verdict) -> tuple[Condition, ...]:

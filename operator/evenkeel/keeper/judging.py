@@ -85,7 +85,7 @@ def _judge_source(move: Move, partition: Partition | None) -> Iterator[Contradic
         return  # somebody moves it; where it ends up is seen later
     local = move.kind is MoveKind.DIRECTORY
     if partition.replicas != move.source and (local or partition.replicas != move.target):
-        now, then = _list(partition.replicas), _list(move.source)
+        now, then = list(partition.replicas), list(move.source)
         yield Contradiction(f"{where} lies on brokers {now}, planned from {then}")
     elif local and move.copied_to is not None and move.freed_dir is not None:
         path = partition.replica_dirs.get(move.copied_to)
@@ -157,7 +157,3 @@ def _resize(move: Move, partitions: Mapping[Key, Partition]) -> Move:
     size = max(partition.replica_bytes.values(), default=move.bytes)
     freed = partition.replica_bytes.get(move.freed_on, move.freed_bytes) if move.freed_on is not None else 0
     return replace(move, bytes=size if move.copied_to is not None else 0, freed_bytes=freed)
-
-
-def _list(brokers: Sequence[int]) -> str:
-    return f"[{', '.join(map(str, brokers))}]"

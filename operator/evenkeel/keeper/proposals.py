@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 from evenkeel.domain.exchange import BalanceMode, Desired, TopicRouting
-from evenkeel.domain.moves import Batch, Move, MoveKind, ProposedPlan, VolumeFill
+from evenkeel.domain.moves import Batch, Move, MoveKind, ProposedPlan
 from evenkeel.domain.snapshot import ClusterSnapshot
 from evenkeel.keeper.judging import judge_batches
 from evenkeel.keeper.moving.settings import START_BYTES_PER_SECOND
+from evenkeel.planning import proposal as planning
 from evenkeel.planning.moves_plan import Cure, MovesPlan, MovesRequest
 from evenkeel.planning.peak import source_volume, target_volume
 from evenkeel.planning.routing import RoutesPlan
@@ -101,35 +103,12 @@ def is_welcome(desired: Desired) -> bool:
 def build_proposal(plan: MovesPlan, snapshot: ClusterSnapshot, desired: Desired) -> ProposedPlan:
     """The planner's plan as it is proposed."""
     choice = plan.choice
-    moved = choice is not None and choice.cure is Cure.MOVE
-    return ProposedPlan(
-        hash=plan.hash,
-        reason=choice.reason if choice is not None and moved else plan.reason,
-        message=f"{plan.message}; {choice.message}" if choice is not None and moved else plan.message,
-        batches=plan.batches,
-        bytes=plan.bytes,
-        lower_bound_bytes=plan.lower_bound_bytes,
-        seconds=round(plan.seconds or 0.0),
-        cluster_id=snapshot.cluster_id,
-        throttle_bytes_per_second=desired.policy.throttle_bytes_per_second,
-        deviation_before_permille=_permille(plan.deviation_before),
-        deviation_after_permille=_permille(plan.deviation_after),
-        fills=tuple(_fills(plan)),
-    )
-
-
-def _fills(plan: MovesPlan) -> Iterator[VolumeFill]:
-    peaks: dict[str, float] = {}
-    for peak in (one for batch in plan.batches for one in batch.peaks):
-        peaks[peak.volume] = max(peak.fill, peaks.get(peak.volume, 0.0))
-    for volume, before in sorted(plan.fills_before.items()):
-        after = plan.fills_after.get(volume, before)
-        highest = max(before, after, peaks.get(volume, 0.0))
-        yield VolumeFill(volume, round(1000 * before), round(1000 * after), round(1000 * highest))
-
-
-def _permille(value: float | None) -> int | None:
-    return None if value is None else round(1000 * value)
+    found = planning.build_proposal(plan, snapshot.cluster_id, desired.policy.throttle_bytes_per_second)
+    fills = tuple(sorted(found.fills, key=lambda fill: fill.volume))
+    found = replace(found, seconds=round(plan.seconds or 0.0), fills=fills)
+    if choice is None or choice.cure is not Cure.MOVE:
+        return found
+    return replace(found, reason=choice.reason, message=f"{plan.message}; {choice.message}")
 
 
 def _moves(batches: Sequence[Batch]) -> list[Move]:

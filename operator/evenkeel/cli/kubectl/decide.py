@@ -15,7 +15,7 @@ from evenkeel.cli.kubectl.session import RefusedError, Session
 from evenkeel.cli.main import OK, REFUSED
 from evenkeel.cli.tables import tell_costs
 from evenkeel.cli.words import count
-from evenkeel.controller.plans import expiration, is_expired
+from evenkeel.controller.plans import is_expired, tell_expiration
 from evenkeel.domain.moves import Approval, ProposedPlan
 from evenkeel.errors import RetryableError
 from evenkeel.kube.failures import ConflictError, NotFoundError
@@ -118,7 +118,7 @@ def _judge_approval(plan: RebalancePlan, now: datetime) -> Judgement:
     if ready is not None and ready.reason == Reason.INVALID_SPEC:
         return Judgement(Answer.REFUSED, f"{name} cannot run as it stands: {ready.message}")
     if is_expired(plan, now):
-        until = f"{expiration(plan):%Y-%m-%dT%H:%M:%SZ}"
+        until = tell_expiration(plan)
         return Judgement(Answer.REFUSED, f"{name} expired at {until}; the next plan comes by itself")
     proposal = build_proposal(plan)
     moves = count(len(spec.moves), "move")

@@ -14,7 +14,7 @@ from evenkeel.cli.main import OK, REFUSED
 from evenkeel.cli.plots import write_plot
 from evenkeel.cli.tables import print_plan
 from evenkeel.cli.words import tell_seconds
-from evenkeel.controller.plans import expiration
+from evenkeel.controller.plans import tell_expiration
 from evenkeel.domain.moves import Approval
 from evenkeel.reasons import ConditionType, Reason
 
@@ -68,7 +68,7 @@ def tell_approval(plan: RebalancePlan) -> str:
     """What was decided, and what to type."""
     name = plan.metadata.name
     if plan.spec.approval is Approval.PENDING:
-        until = f"{expiration(plan):%Y-%m-%dT%H:%M:%SZ}"
+        until = tell_expiration(plan)
         return f"waits for a decision until {until}: kubectl evenkeel approve {name} (or reject)"
     if plan.spec.approval is Approval.REJECTED:
         return "rejected: what is under way is cancelled where that is safe"

@@ -14,7 +14,7 @@ from evenkeel.api.meta import Resource as Model
 from evenkeel.api.rebalance_plan import RebalancePlan
 from evenkeel.errors import ConfigurationError, EvenkeelError, InputError
 from evenkeel.kube.client import Kube, Object
-from evenkeel.kube.failures import ConflictError, KindAbsentError
+from evenkeel.kube.failures import KindAbsentError
 from evenkeel.kube.resources import BALANCED_CLUSTER, REBALANCE_PLAN, Resource
 from evenkeel.reasons import ConditionType, Reason
 
@@ -97,8 +97,7 @@ class Session:
 
     async def read_plan(self, name: str) -> RebalancePlan | None:
         """The plan as it is now; None: it is gone."""
-        with _naming("get", REBALANCE_PLAN, self.namespace):
-            item = await self._kube.get(REBALANCE_PLAN, name, self.namespace)
+        item = await self.read_object(name)
         return None if item is None else _parse(RebalancePlan, item)
 
     async def read_object(self, name: str) -> Object | None:
@@ -172,9 +171,7 @@ def _naming(verb: str, resource: Resource, namespace: str) -> Iterator[None]:
     what = f"{resource.plural}.{names.API_GROUP}"
     try:
         yield
-    except (KindAbsentError, ConflictError) as error:
-        if isinstance(error, ConflictError):
-            raise
+    except KindAbsentError as error:
         raise ConfigurationError(
             f"the API server does not know {what}: install or upgrade Evenkeel's CRDs",
             reason=Reason.CRD_OLDER_THAN_OPERATOR,
