@@ -8,7 +8,6 @@ saturation: as fast as one process can, in turns. fleet: fifty routers on a simu
 from __future__ import annotations
 
 import argparse
-import gc
 import json
 import statistics
 import subprocess
@@ -23,132 +22,47 @@ import confluent_kafka
 from benchmarks.harness.options import PYTHON_PATH
 from benchmarks.harness.order import interleave
 from benchmarks.harness.results import FOLDER, bar, build_result, save_result
+from benchmarks.router_calls import BARE, CALLS, ROUTER
 from benchmarks.router_load import ARMS, DEFAULT, EVENKEEL, LoadJob
 from evenkeel.domain import codec
 from evenkeel.domain.table import WEIGHT_SCALE, RouteTable
 from evenkeel.names import HEARTBEATS_TOPIC, ROUTES_TOPIC
-from evenkeel.router import Producer
 from integration.kafka.clients import create_topic
 from integration.kafka.cluster import KafkaCluster
 from scripts.provision import cache, steps
 from tests.support.fleet import draw_tables, simulate_fleet
 
 PARTS = ("call", "pace", "saturation", "fleet")
-SIZES = {1024: (10_000, 1.25), 64 * 1024: (1_000, 1.02)}
-"""Bytes of a record -> calls per round, and the bar."""
-CALL_ROUNDS = 3
-"""Of calls, per round of all else: they are short, and a busy machine troubles some of them."""
-TURNS = 20
-"""Of each kind of call in a round."""
+CALL_LIMITS = {1024: 1.25, 64 * 1024: 1.02}
+"""Bytes of a record -> the bar."""
+CALL_ROUNDS = 20
+"""Of calls, per round of all else: each is a process of a second, and at 64 KiB they differ by 1 % from each other."""
 PARTITIONS = 12
-BATCH = 2_147_483_647
-STEADY_RATE = 200e6
-"""Bytes per second that runs are fitted to after a second of writing; of what one process reaches at saturation."""
 Row = dict[str, Any]
-Call = Callable[[confluent_kafka.Producer, bytes, int], None]
-
-
-def _bare(producer: confluent_kafka.Producer, value: bytes, count: int) -> None:
-    for _ in range(count):
-        producer.produce("t", value, None, 3)
-
-
-def _short(producer: confluent_kafka.Producer, value: bytes, count: int) -> None:
-    for _ in range(count):
-        producer.produce("t", value)
-
-
-def _reported(producer: confluent_kafka.Producer, value: bytes, count: int) -> None:
-    for _ in range(count):
-        producer.produce("t", value, on_delivery=_ignore)
-
-
-def _ignore(_error: object, _message: confluent_kafka.Message) -> None:
-    pass
-
-
-CALLS: dict[str, tuple[str, Call]] = {
-    "bare positional": (DEFAULT, _bare),
-    "default": (DEFAULT, _short),
-    "router": (EVENKEEL, _short),
-    "default, on_delivery": (DEFAULT, _reported),
-    "router, on_delivery": (EVENKEEL, _reported),
-}
 
 
 def measure_calls(rounds: int) -> list[Row]:
     """A row per size, round and way to call, in CPU nanoseconds of one call."""
-    mock = confluent_kafka.Producer({"test.mock.num.brokers": 1, "bootstrap.servers": "mock", "log_level": 0})
-    for topic in ("t", ROUTES_TOPIC, HEARTBEATS_TOPIC):
-        mock.produce(topic, b"x")
-    mock.flush(10)
-    port = next(one.port for one in mock.list_topics(timeout=10).brokers.values() if one.port > 0)
     return [
-        {"part": "call", "size": size, "round": number, "call": name, "nanoseconds": cost}
-        for size, (count, _) in SIZES.items()
+        {"part": "call", "round": number, **found}
         for number in range(CALL_ROUNDS * rounds)
-        for name, cost in _time_calls(f"127.0.0.1:{port}", bytes(size), count, number).items()
+        for found in _run_module("benchmarks.router_calls", str(number), 120)
     ]
-
-
-def _parked(arm: str, bootstrap: str) -> confluent_kafka.Producer:
-    """A producer that sends nothing for a minute, with a table in force."""
-    config: dict[str, Any] = {
-        "bootstrap.servers": bootstrap,
-        "log_level": 0,
-        "linger.ms": 60_000,
-        "batch.size": BATCH,
-        "batch.num.messages": 1_000_000,
-        "queue.buffering.max.messages": 10_000_000,
-        "queue.buffering.max.kbytes": 2_097_151,
-    }
-    if arm == DEFAULT:
-        producer = confluent_kafka.Producer(config)
-    else:
-        producer = Producer({**config, "evenkeel.topics": "t", "evenkeel.heartbeat.ms": 0})
-        run = producer._state.runs["t"]  # noqa: SLF001 - no keeper here
-        run.follow([1.0] * 4)
-        run.adapt(STEADY_RATE, run.seconds, BATCH)
-    producer.list_topics("t", timeout=10)
-    return producer
-
-
-def _time_calls(bootstrap: str, value: bytes, count: int, seed: int) -> dict[str, float]:
-    """CPU nanoseconds of one call of each kind, the median of its turns; what changes meanwhile changes for all."""
-    producers = {name: _parked(arm, bootstrap) for name, (arm, _) in CALLS.items()}
-    spent: dict[str, list[float]] = {name: [] for name in CALLS}
-    each = count // TURNS
-    gc.disable()
-    try:
-        for turn, name in interleave(tuple(CALLS), TURNS + 1, seed):
-            began = time.thread_time_ns()
-            CALLS[name][1](producers[name], value, each)
-            if turn:  # the first warms up
-                spent[name].append((time.thread_time_ns() - began) / each)
-    finally:
-        gc.enable()
-        for producer in producers.values():
-            producer.purge()
-            producer.poll(0)
-            producer.close()
-    return {name: statistics.median(found) for name, found in spent.items()}
 
 
 def judge_calls(rows: Sequence[Row]) -> list[Row]:
     """Median over the rounds of the ratio to the bare call of the same round."""
     bars = []
-    for size, (_, limit) in SIZES.items():
+    for size, limit in CALL_LIMITS.items():
         for name in CALLS:
             cost = {
                 call: [row["nanoseconds"] for row in rows if row["size"] == size and row["call"] == call]
-                for call in (name, "bare positional")
+                for call in (name, BARE)
             }
-            value = statistics.median(
-                one / base for one, base in zip(cost[name], cost["bare positional"], strict=True)
-            )
+            value = statistics.median(one / base for one, base in zip(cost[name], cost[BARE], strict=True))
             middle = statistics.median(cost[name])
             print(f"call {size:>6} B  {name:<22} {middle:8.0f} ns  {value:.3f} of a bare positional call")
-            if name == "router":
+            if name == ROUTER:
                 bars.append(bar(f"produce at {size} B", f"<= {limit}", value, holds=value <= limit))
     return bars
 
@@ -191,8 +105,14 @@ def _make_topics(cluster: KafkaCluster) -> dict[str, str]:
 
 
 def _run(job: LoadJob) -> Row:
-    words = [sys.executable, "-m", "benchmarks.router_load", job.to_json()]
     limit = 3 * (job.seconds + job.warm_seconds) + 180
+    found: Row = _run_module("benchmarks.router_load", job.to_json(), limit)
+    return found
+
+
+def _run_module(module: str, argument: str, limit: float) -> Any:
+    """What a process says in its last line."""
+    words = [sys.executable, "-m", module, argument]
     done = subprocess.run(
         words,
         capture_output=True,
@@ -203,9 +123,8 @@ def _run(job: LoadJob) -> Row:
         cwd=cache.REPOSITORY,
     )
     if done.returncode != 0:
-        raise steps.StepFailed(f"the writer ended with {done.returncode}\n{done.stderr[-2000:]}")
-    found: Row = json.loads(done.stdout.splitlines()[-1])
-    return found
+        raise steps.StepFailed(f"{module} ended with {done.returncode}\n{done.stderr[-2000:]}")
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def judge_pace(rows: Sequence[Row]) -> list[Row]:

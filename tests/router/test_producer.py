@@ -87,6 +87,30 @@ def test_bytes_follow_the_published_weights(mock: Mock, producer: Producer) -> N
     assert stats.bytes == 200 * 256 * KIB
 
 
+def test_topics_in_turns_each_follow_their_own_table(mock: Mock, producer: Producer) -> None:
+    steer(mock, producer, "left", (1_000_000, 0, 0, 0))
+    steer(mock, producer, "right", (0, 0, 1_000_000, 0))
+    reached: Counter[tuple[str, int]] = Counter()
+    for number in range(40):
+        producer.produce(
+            "right" if number % 2 else "left",
+            b"x" * 300 * KIB,
+            on_delivery=lambda _, message: reached.update([(message.topic(), message.partition())]),
+        )
+    assert producer.flush(20) == 0
+    assert reached == {("left", 0): 20, ("right", 2): 20}
+    assert producer.router_stats().topics["left"].bytes == 20 * 300 * KIB
+
+
+def test_a_topic_that_is_no_name_is_refused_as_by_the_client(producer: Producer) -> None:
+    for topic in (None, 5, ["t"], b"t"):
+        with pytest.raises(TypeError) as ours:
+            producer.produce(topic, b"x")  # type: ignore[arg-type]
+        with pytest.raises(TypeError) as theirs:
+            confluent_kafka.Producer.produce(producer, topic, b"x")  # type: ignore[arg-type]
+        assert str(ours.value) == str(theirs.value)
+
+
 def test_keys_and_explicit_partitions_pass_through(mock: Mock, producer: Producer) -> None:
     steer(mock, producer, "passing", (1_000_000, 0, 0, 0))
     plain = confluent_kafka.Producer({"bootstrap.servers": mock.bootstrap, "log_level": 0})
@@ -130,7 +154,7 @@ def test_a_batch_that_is_none_is_refused_as_by_the_client(producer: Producer) ->
 def test_refused_records_of_a_batch_are_not_counted(mock: Mock) -> None:
     config = {"bootstrap.servers": mock.bootstrap, "queue.buffering.max.messages": 2, "linger.ms": 500}
     with Producer({**config, "evenkeel.topics": "full", "log_level": 0}) as producer:
-        producer._lanes["full"].follow([0.5, 0.5])
+        producer._state.lanes["full"].follow([0.5, 0.5])
         assert producer.produce_batch("full", [{"value": b"x" * 300 * KIB} for _ in range(9)]) == 2
         assert producer.router_stats().topics["full"].bytes == 600 * KIB
         assert producer.flush(20) == 0
@@ -147,7 +171,7 @@ def test_a_table_for_partitions_that_do_not_exist_never_makes_produce_fail(mock:
     config = {"bootstrap.servers": mock.bootstrap, "evenkeel.topics": ["odd"], "log_level": 0}
     with Producer(config) as producer:
         deliver(producer, "odd", 1, 10)
-        producer._lanes["odd"].follow([0, 0, 0, 0, 0, 0, 1])
+        producer._state.lanes["odd"].follow([0, 0, 0, 0, 0, 0, 1])
         assert sum(deliver(producer, "odd", 3, 10).values()) == 30
         messages = [{"value": b"x"}, {"value": b"y"}]
         assert producer.produce_batch("odd", messages) == 2

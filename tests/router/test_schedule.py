@@ -16,7 +16,7 @@ def run(schedule: Schedule, lengths: list[float]) -> Counter[int]:
     taken: Counter[int] = Counter()
     for length in lengths:
         partition = schedule.pick()
-        schedule.account(partition, length)
+        schedule.advance(partition, length)
         taken[partition] += length  # type: ignore[assignment]
     return taken
 
@@ -59,7 +59,7 @@ def test_light_partitions_do_not_all_come_at_once() -> None:
     light = []
     for _ in range(240):
         partition = schedule.pick()
-        schedule.account(partition, 1.0)
+        schedule.advance(partition, 1.0)
         light.append(partition < 12)
     most = max(sum(light[i : i + 20]) for i in range(220))
     assert most <= 4
@@ -90,5 +90,5 @@ def test_a_partition_without_weight_is_left_out_and_comes_back() -> None:
 
 def test_a_run_that_ends_after_its_partition_was_dropped_is_harmless() -> None:
     schedule = Schedule([1, 1], 0.0).successor([0, 1])
-    schedule.account(0, 2.0)
+    schedule.advance(0, 2.0)
     assert schedule.pick() == 1

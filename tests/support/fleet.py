@@ -32,7 +32,7 @@ class SimulatedRouter:
     """One producer at a steady rate."""
 
     def __init__(self, clock: Clock, phase: float, rate: float, message: int) -> None:
-        self.run = TopicRun(phase, clock=clock)
+        self.run = TopicRun(phase)
         self._clock, self._rate, self._message = clock, rate, message
         self._meter = RateMeter()
         self._debt = 0.0

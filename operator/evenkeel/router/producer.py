@@ -48,7 +48,7 @@ class Producer(confluent_kafka.Producer):
         InputError: an `evenkeel.` key is unknown or its value out of bounds.
     """
 
-    __slots__ = ("__weakref__", "_follower", "_lanes", "_state", "_stop")
+    __slots__ = ("__weakref__", "_follower", "_last", "_state", "_stop")
 
     def __init__(self, config: Mapping[str, Any] | None = None, /, **more: Any) -> None:
         if config is None and not more:
@@ -60,7 +60,7 @@ class Producer(confluent_kafka.Producer):
         self._follower = Follower(self._state, rest)
         collect_statistics(rest, self._state.statistics.offer)
         super().__init__(rest, **({} if logger is None else {"logger": logger}))
-        self._lanes = self._state.lanes
+        self._last = self._state.passing
         # Without waiting: whoever drops the last reference, or collects garbage, has no time to spare.
         self._stop = weakref.finalize(self, self._follower.release)
         self._stop.atexit = False  # the follower's module ends all threads then
@@ -83,9 +83,11 @@ class Producer(confluent_kafka.Producer):
             report = on_delivery if callback is None else callback  # a callback of None would win there
             return _send(self, topic, value, key, partition, report, None, timestamp, headers)
         try:
-            run = self._lanes[topic]
+            run = self._last
+            if run.topic != topic:
+                run = self._last = self._state.lanes[topic]
             size = len(value)  # type: ignore[arg-type]
-        except (KeyError, TypeError):
+        except (KeyError, TypeError, ValueError):  # the last: what is no str may compare as it likes
             report = on_delivery if callback is None else callback
             return self._produce_first(topic, value, report, None, timestamp, headers)
         sent = run.sent = run.sent + size
@@ -102,9 +104,9 @@ class Producer(confluent_kafka.Producer):
 
     def _produce_first(self, topic: Any, value: Any, *rest: Any) -> None:
         """The first record of a topic, one without a value, or what is none: the client says so."""
-        if isinstance(topic, str) and isinstance(value, str | bytes) and topic not in self._lanes:
+        if isinstance(topic, str) and isinstance(value, str | bytes) and topic not in self._state.lanes:
             self._state.open_lane(topic)
-            if topic in self._lanes:
+            if topic in self._state.lanes:
                 Producer.produce(self, topic, value, None, UNASSIGNED, *rest)
                 return
         _send(self, topic, value, None, UNASSIGNED, *rest)
@@ -141,7 +143,7 @@ class Producer(confluent_kafka.Producer):
             keyed, sizes = True, []  # the client says what is wrong with it
         if partition >= 0 or keyed or not isinstance(topic, str):
             return int(super().produce_batch(topic, messages, partition, *rest, **named))
-        run = self._lanes.get(topic) or self._state.open_lane(topic)
+        run = self._state.lanes.get(topic) or self._state.open_lane(topic)
         total = start = 0
         current = run.partition
         for i, size in enumerate(sizes):

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from evenkeel.router.schedule import Schedule
 
@@ -57,7 +56,25 @@ def run_seconds(linger: float, round_trip: float | None = None) -> float:
     return min(LONGEST_SECONDS, count * delay)
 
 
-class TopicRun:
+class HotRun:
+    """What each record touches, side by side.
+
+    Where records are large their copies push all else out of the processor's caches. What the router adds to a call
+    is then the number of cache lines that it reads, at 80 to 100 ns each, so these slots come first and together.
+    """
+
+    __slots__ = ("limit", "partition", "sent", "topic")
+
+    limit: int
+    """Bytes after which the run ends."""
+    partition: int
+    sent: int
+    """Bytes of this run."""
+    topic: str
+    """Empty: of several topics."""
+
+
+class TopicRun(HotRun):
     """Current run and schedule of a topic.
 
     `partition`, `sent` and `limit` are read and counted by the producing threads without a lock: a lost
@@ -70,27 +87,23 @@ class TopicRun:
     """
 
     __slots__ = (
-        "_clock",
         "_done",
         "_lock",
         "_measured",
         "_phase",
         "_schedule",
+        "_seen",
         "_started",
         "_stride",
         "_wanted_seconds",
         "full",
-        "limit",
-        "partition",
         "run_bytes",
         "runs",
-        "sent",
     )
 
-    def __init__(
-        self, phase: float, message_bytes: int = 0, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, phase: float, message_bytes: int = 0, topic: str = "") -> None:
         """`message_bytes`: usual size of a message, where known beforehand; 0: the first one tells."""
+        self.topic = topic
         self.partition = UNASSIGNED
         self.sent = 0
         self.limit = ENDLESS
@@ -105,9 +118,9 @@ class TopicRun:
             self._stride = message_bytes if message_bytes >= LARGE_MESSAGE else RUN_BYTES
         self._schedule: Schedule | None = None
         self._done = 0
+        self._seen = 0
         self._started = 0.0
         self._measured = (0, 0)
-        self._clock = clock
         self._lock = threading.Lock()
 
     @property
@@ -133,30 +146,28 @@ class TopicRun:
 
         Never waits: while another thread is at it, or a schedule is being made, the run goes on.
         """
-        if not self._lock.acquire(blocking=False):
+        if not self._lock.acquire(False):
             return self.partition
         try:
-            if self.sent <= self.limit:
+            sent, schedule = self.sent, self._schedule
+            if sent <= self.limit:
                 return self.partition  # another thread was faster
-            self._close_run(self.sent - size)
+            used = sent - size
+            self._done += used
             self.sent = size
-            if self._schedule is None:
+            if schedule is None:
                 self.partition, self.limit = UNASSIGNED, ENDLESS
                 return UNASSIGNED
             if not self._stride:
                 self._stride = size if size >= LARGE_MESSAGE else self.run_bytes
-            self.partition = self._schedule.pick()
+            last = self.partition
+            chosen = schedule.pick() if last < 0 else schedule.advance(last, used / self._stride)
+            self.partition = chosen
             self.limit = 0 if size >= LARGE_MESSAGE else self.run_bytes
-            self._started = self._clock()
             self.runs += 1
-            return self.partition
+            return chosen
         finally:
             self._lock.release()
-
-    def _close_run(self, used: int) -> None:
-        self._done += used
-        if self._schedule is not None and self.partition != UNASSIGNED:
-            self._schedule.account(self.partition, used / self._stride)
 
     def follow(self, weights: Sequence[float] | None) -> None:
         """Go by these weights from the next run on; None: by the client's own partitioner.
@@ -172,7 +183,7 @@ class TopicRun:
                 schedule = self._schedule.successor(weights)
             if self.partition != UNASSIGNED and self._schedule is not None:
                 if schedule is None:
-                    self._close_run(self.sent)
+                    self._done += self.sent
                     self.sent, self.partition, self.limit = 0, UNASSIGNED, ENDLESS
                 elif self.partition not in schedule:
                     self.limit = -1
@@ -203,6 +214,11 @@ class TopicRun:
                 self._measured = (total, self.runs)
 
     def expire(self, now: float) -> None:
-        """End a run that lasts far longer than it should; called off the callers' threads."""
-        if self._schedule is not None and now - self._started >= max(LONG_SECONDS, 2 * self.seconds):
+        """End a run that lasts far longer than it should; called off the callers' threads, every 0.1 s or so.
+
+        A run has begun when it was first seen: a look at the clock at each turn shows in what `produce` costs.
+        """
+        if self._seen != self.runs:
+            self._seen, self._started = self.runs, now
+        elif self._schedule is not None and now - self._started >= max(LONG_SECONDS, 2 * self.seconds):
             self.limit = -1

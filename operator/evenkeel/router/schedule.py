@@ -19,7 +19,7 @@ CREDIT_LIMIT = 8.0
 class Schedule:
     """Turns by weight. One quantum is the length of an ordinary run in bytes; not thread safe."""
 
-    __slots__ = ("_credits", "_heap", "_passes", "_virtual", "_weights", "phase")
+    __slots__ = ("_credits", "_heap", "_virtual", "_weights", "phase")
 
     def __init__(
         self,
@@ -38,17 +38,16 @@ class Schedule:
         self._credits = dict(credit or {})
         whole = sum(weights)
         self._weights = {p: weight / whole for p, weight in enumerate(weights) if weight > 0}
-        self._passes = {
-            p: virtual + self._credits.pop(p, (phase + p * GOLDEN) % 1.0) / weight
+        self._heap = [
+            (virtual + self._credits.pop(p, (phase + p * GOLDEN) % 1.0) / weight, p)
             for p, weight in self._weights.items()
-        }
-        self._heap = [(due, p) for p, due in self._passes.items()]
+        ]
         heapq.heapify(self._heap)
 
     def successor(self, weights: Sequence[float]) -> Schedule:
         """A schedule by new weights in which what each partition is ahead or behind survives."""
         credit = dict(self._credits)
-        for p, due in self._passes.items():
+        for due, p in self._heap:
             ahead = (due - self._virtual) * self._weights[p]
             credit[p] = min(CREDIT_LIMIT, max(-CREDIT_LIMIT, ahead))
         return Schedule(weights, self.phase, virtual=self._virtual, credit=credit)
@@ -62,19 +61,17 @@ class Schedule:
 
     def pick(self) -> int:
         """The partition whose turn is due."""
-        heap, passes = self._heap, self._passes
-        while heap[0][0] != passes[heap[0][1]]:
-            heapq.heappop(heap)
-        return heap[0][1]
+        return self._heap[0][1]
 
-    def account(self, partition: int, quanta: float) -> None:
-        """A turn of this length was taken."""
+    def advance(self, partition: int, quanta: float) -> int:
+        """Account a turn of this length, and pick the next."""
+        # Called with cold caches (see router.runs): what it does not touch is what it saves.
         self._virtual += quanta
-        weight = self._weights.get(partition)
-        if weight is not None and quanta > 0:
-            before = self._passes[partition]
-            due = self._passes[partition] = before + quanta / weight
-            if self._heap[0] == (before, partition):
-                heapq.heapreplace(self._heap, (due, partition))
-            else:
-                heapq.heappush(self._heap, (due, partition))
+        heap = self._heap
+        due, first = heap[0]
+        if first == partition:
+            heapq.heapreplace(heap, (due + quanta / self._weights[first], first))
+        elif partition in self._weights:  # its turn began by the schedule before this one
+            heap[:] = [(due + quanta / self._weights[p] if p == partition else due, p) for due, p in heap]
+            heapq.heapify(heap)
+        return heap[0][1]

@@ -63,12 +63,14 @@ class RouterState:
         self._now: float | None = None
         self._unused: set[str] = set()
         """Topics with a table that nobody wrote to; of thousands of tables a producer uses few."""
-        self._passing = TopicRun(0.0)
+        self.passing = TopicRun(0.0)
+        """Of all topics that are not routed."""
         for topic in settings.topics:
             self._open_run(topic)
 
     def _open_run(self, topic: str) -> TopicRun:
-        run = self.runs.setdefault(topic, TopicRun(self.settings.phase, self.settings.message_bytes))
+        made = TopicRun(self.settings.phase, self.settings.message_bytes, topic=topic)
+        run = self.runs.setdefault(topic, made)
         self.lanes[topic] = run
         return run
 
@@ -82,8 +84,8 @@ class RouterState:
             return self._open_run(topic)
         if len(self.lanes) < LANES:
             # A table may have come in between: what is there stays.
-            return self.lanes.setdefault(topic, self._passing)
-        return self._passing
+            return self.lanes.setdefault(topic, self.passing)
+        return self.passing
 
     def wants(self, topic: str) -> bool:
         """Whether tables of this topic matter to us."""
