@@ -99,14 +99,6 @@ def main(arguments: Sequence[str]) -> int:
     return 0 if all(bar["holds"] for bar in result["bars"]) else 1
 
 
-def read_others(path: Path, scenes: Sequence[str]) -> list[dict[str, Any]]:
-    """Rows of the last result whose scenes are not made again."""
-    if not path.exists():
-        return []
-    found = json.loads(path.read_text(encoding="utf-8"))
-    return [row for row in found["rows"] if row["scene"] not in scenes]
-
-
 def _run(parsed: argparse.Namespace, scenes: Sequence[str]) -> None:
     skew = Skew(mib=parsed.mib)
     parameters = {
@@ -115,7 +107,8 @@ def _run(parsed: argparse.Namespace, scenes: Sequence[str]) -> None:
         "clientRate": parsed.rate,
         **skew.describe(),
     }
-    teller, rows = progress.Teller(len(scenes), 420), read_others(parsed.out / f"{NAME}.json", scenes)
+    teller = progress.Teller(len(scenes), 420)
+    rows = results.read_other_rows(parsed.out / f"{NAME}.json", "scene", scenes)
     with progress.ended_by_signals():
         for scene in scenes:
             with (

@@ -21,7 +21,7 @@ import confluent_kafka
 
 from benchmarks.harness.options import PYTHON_PATH
 from benchmarks.harness.order import interleave
-from benchmarks.harness.results import FOLDER, bar, build_result, save_result
+from benchmarks.harness.results import FOLDER, bar, build_result, read_other_rows, save_result
 from benchmarks.router_calls import BARE, CALLS, ROUTER
 from benchmarks.router_load import ARMS, DEFAULT, EVENKEEL, LoadJob
 from evenkeel.domain import codec
@@ -32,6 +32,7 @@ from integration.kafka.cluster import KafkaCluster
 from scripts.provision import cache, steps
 from tests.support.fleet import draw_tables, simulate_fleet
 
+NAME = "router_cost"
 PARTS = ("call", "pace", "saturation", "fleet")
 CALL_LIMITS = {1024: 1.25, 64 * 1024: 1.02}
 """Bytes of a record -> the bar."""
@@ -73,12 +74,13 @@ def measure_brokers(parts: Sequence[str], rounds: int, seconds: float, rate: int
     with KafkaCluster.start() as cluster:
         topics = _make_topics(cluster)
         for number in range(rounds if "pace" in parts else 0):
-            found = _run(LoadJob(cluster.bootstrap, topics, seconds, rate=rate))
+            found = _run(cluster, LoadJob(cluster.bootstrap, topics, seconds, rate=rate))
             rows.append({"part": "pace", "round": number, **found})
         if "saturation" in parts:
-            _run(LoadJob(cluster.bootstrap, {DEFAULT: topics[DEFAULT]}, seconds))  # the cluster's warm-up
+            warm_up = LoadJob(cluster.bootstrap, {DEFAULT: topics[DEFAULT]}, seconds)
+            _run(cluster, warm_up)
             for number, arm in interleave(ARMS, rounds, 1):
-                found = _run(LoadJob(cluster.bootstrap, {arm: topics[arm]}, seconds))
+                found = _run(cluster, LoadJob(cluster.bootstrap, {arm: topics[arm]}, seconds))
                 rows.append({"part": "saturation", "round": number, "arm": arm, **found})
     return rows
 
@@ -90,21 +92,26 @@ def _make_topics(cluster: KafkaCluster) -> dict[str, str]:
     order = [[1, 2, 3], [2, 3, 1], [3, 1, 2]]
     # What is written is worth nothing after a moment: a disk must not fill while throughput is measured.
     short = {"retention.ms": "5000", "segment.bytes": "16777216", "file.delete.delay.ms": "1000"}
-    topics = {
+    return {
         arm: create_topic(config, f"bench-{arm}", [order[p % 3] for p in range(PARTITIONS)], **short)
         for arm in ARMS
     }
+
+
+def _publish_table(cluster: KafkaCluster, topic: str) -> None:
     weights = (WEIGHT_SCALE // PARTITIONS,) * PARTITIONS
     now = int(time.time() * 1000)
-    table = RouteTable(topics[EVENKEEL], 1, 1, now, weights, valid_ms=86_400_000)
-    writer = confluent_kafka.Producer(config)
+    table = RouteTable(topic, 1, now, now, weights, valid_ms=86_400_000)
+    writer = confluent_kafka.Producer(cluster.client_config())
     writer.produce(ROUTES_TOPIC, codec.dumps(table), table.topic, 0)
     if writer.flush(20):
         raise steps.StepFailed(f"the table could not be written to {ROUTES_TOPIC}")
-    return topics
 
 
-def _run(job: LoadJob) -> Row:
+def _run(cluster: KafkaCluster, job: LoadJob) -> Row:
+    """Both arms, or one, in a process; a router that starts reads the tables of the last 10 minutes."""
+    if EVENKEEL in job.topics:
+        _publish_table(cluster, job.topics[EVENKEEL])
     limit = 3 * (job.seconds + job.warm_seconds) + 180
     found: Row = _run_module("benchmarks.router_load", job.to_json(), limit)
     return found
@@ -188,7 +195,7 @@ def measure_fleet(rounds: int) -> list[Row]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run it; exit 1 where a bar does not hold."""
     options = _parse(arguments)
-    rows: list[Row] = []
+    rows = read_other_rows(options.output / f"{NAME}.json", "part", options.parts)
     if "call" in options.parts:
         rows += measure_calls(options.rounds)
     if {"pace", "saturation"} & set(options.parts):
@@ -202,12 +209,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "fleet": judge_fleet,
     }
     bars = [
-        one for part in options.parts for one in judges[part]([row for row in rows if row["part"] == part])
+        one
+        for part, judge in judges.items()
+        if (found := [row for row in rows if row["part"] == part])
+        for one in judge(found)
     ]
     for one in bars:
         print(f"{'holds' if one['holds'] else 'FAILS':<6} {one['name']} {one['limit']}: {one['value']:.3f}")
-    parameters = {key: value for key, value in vars(options).items() if key != "output"}
-    print(save_result(build_result("router_cost", parameters, rows, bars), options.output))
+    parameters = {key: value for key, value in vars(options).items() if key not in ("output", "parts")}
+    print(save_result(build_result(NAME, parameters, rows, bars), options.output))
     return 0 if all(one["holds"] for one in bars) else 1
 
 
@@ -215,7 +225,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument(
+        "--parts", nargs="+", choices=PARTS, default=list(PARTS), help="others stay as they are"
+    )
     parser.add_argument("--rounds", type=int, default=9, help="default 9, 5 at least count")
     parser.add_argument(
         "--seconds", type=float, default=20.0, help="length of a turn with brokers, default 20"

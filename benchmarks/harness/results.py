@@ -114,6 +114,14 @@ def save_result(result: Mapping[str, Any], folder: Path = FOLDER, name: str | No
     return path
 
 
+def read_other_rows(path: Path, field: str, made: Sequence[str]) -> list[dict[str, Any]]:
+    """Rows of the last result, if there is one, that are not made again: their `field` is none of `made`."""
+    if not path.exists():
+        return []
+    found = json.loads(path.read_text(encoding="utf-8"))
+    return [row for row in found["rows"] if row[field] not in made]
+
+
 class Ledger:
     """Rows of a running benchmark, on disk after each: what was measured outlives an early end.
 

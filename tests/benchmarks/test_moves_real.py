@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from benchmarks import moves_real, moves_report
+from benchmarks import moves_report
 from benchmarks.harness.move_stage import RECORD, Sample, Skew, find_level
-from benchmarks.harness.results import build_result, check_result
+from benchmarks.harness.results import build_result, check_result, read_other_rows
 from integration.kafka.disks import MIB
 
 
@@ -111,6 +111,6 @@ def test_rounds_are_told_and_drawn(tmp_path: Path) -> None:
 
 def test_scenes_that_are_not_made_again_keep_their_rows(tmp_path: Path) -> None:
     path = tmp_path / "moves_real.json"
-    assert moves_real.read_others(path, ["timed"]) == []
+    assert read_other_rows(path, "scene", ["timed"]) == []
     path.write_text(json.dumps({"rows": [{"scene": "timed"}, {"scene": "routed"}]}))
-    assert moves_real.read_others(path, ["timed"]) == [{"scene": "routed"}]
+    assert read_other_rows(path, "scene", ["timed"]) == [{"scene": "routed"}]
