@@ -60,7 +60,8 @@ class HotRun:
     """What each record touches, side by side.
 
     Where records are large their copies push all else out of the processor's caches. What the router adds to a call
-    is then the number of cache lines that it reads, at 80 to 100 ns each, so these slots come first and together.
+    is then the memory that it reads: at 64 KiB 0.1 us for a Python function with these arguments, 0.2 us more for a
+    look at slots that lie together, 0.4 us where they are found by a dict. So these come first.
     """
 
     __slots__ = ("limit", "partition", "sent", "topic")
