@@ -191,6 +191,18 @@ def test_a_fact_that_no_longer_holds_ends_a_plan_that_waits() -> None:
     assert "is not there any more" in keeper.told.message
 
 
+def test_a_fact_is_believed_when_a_later_measurement_finds_it_still() -> None:
+    keeper = opened()
+    gone = keeper.kafka.topics.pop("t")
+    keeper.measure()
+    for _ in range(30):
+        keeper.turn(2)
+    assert keeper.told.state is PlanState.PROPOSED, "measured once"
+    keeper.kafka.topics["t"] = gone
+    keeper.measure()
+    assert "it cannot begin now" not in keeper.told.message
+
+
 def test_an_approved_plan_waits_for_a_broker_that_restarts() -> None:
     keeper = opened()
     keeper.kafka.kill(3)

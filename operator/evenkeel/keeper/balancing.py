@@ -86,10 +86,12 @@ class Balancing:
             proposal = decide_proposal(standing, plan, snapshot, desired)
         else:
             proposal = standing if is_welcome(desired) else None
-        if not plan.moves:
+        if plan.moves:
+            if wait is not None and proposal is None:
+                plan = replace(plan, reason=Reason.PENDING, message=wait, moves=(), bytes=0)
+        elif wait is None and plan.reason is not Reason.SNAPSHOT_INCOMPLETE:
+            # Of a snapshot that does not count, or that lacks a broker, "nothing to do" is no finding.
             self.runner.unfinished = False
-        elif wait is not None and proposal is None:
-            plan = replace(plan, reason=Reason.PENDING, message=wait, moves=(), bytes=0)
         self.moves = build_moves_report(plan, self.moves, proposal if self._claim.held else None)
 
     def turn(self, desired: Desired) -> list[Fault]:

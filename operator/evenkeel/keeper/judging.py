@@ -137,9 +137,9 @@ def _judge_peaks(batches: Sequence[Batch], snapshot: ClusterSnapshot, policy: Po
         for peak in course.run(moves, batch.seconds):
             if peak.fill * 100 > policy.max_fill_percent:
                 limit = f"limit {policy.max_fill_percent} %"
-                return Contradiction(
-                    f"batch {batch.number + 1} would fill {peak.volume} to {peak.fill:.1%}, {limit}"
-                )
+                what = f"batch {batch.number + 1} would fill {peak.volume} to {peak.fill:.1%}, {limit}"
+                # What a plan before it has moved away lies there for a minute or two, until Kafka deletes it.
+                return Contradiction(what, passing=True)
     return None
 
 

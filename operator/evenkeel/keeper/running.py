@@ -42,7 +42,8 @@ RETRY_SECONDS = 5.0
 TELL_SECONDS = 5.0
 """Mere progress is told this often."""
 DOUBT_SECONDS = 10.0
-"""A contradiction is believed when it has lasted so long: metadata may be late."""
+"""A contradiction is believed when a later measurement finds it still, so long after the first: metadata may be late,
+and the plan is at an end by it."""
 PASSING_SECONDS = 300.0
 """One that may pass by itself, such as a broker that is away: it may restart."""
 PATIENCE = 3
@@ -90,7 +91,8 @@ class PlanRunner:
         self._still_since: float | None = None
         """Since when nothing is under way, while the claim is to be given back."""
         self._approved: tuple[DesiredPlan, ApprovedPlan] | None = None
-        self._doubt: tuple[str, Contradiction | None, float] | None = None
+        self._doubt: tuple[str, Contradiction | None, float, float] | None = None
+        """Plan, what speaks against it, seen first and last."""
         self._rates: dict[TopicPartition, float] = {}
         self._volumes: dict[tuple[int, str], str] = {}
         self._waits_ms: float | None = None
@@ -102,10 +104,11 @@ class PlanRunner:
             self._doubt, self._rates, self._volumes = None, {}, {}
             return
         found = judge_plan(plan, snapshot, desired.policy)
-        since, before = self._monotonic(), self._doubt
+        now, before = self._monotonic(), self._doubt
+        since = now
         if before is not None and before[0] == plan.uid and found is not None and _alike(before[1], found):
             since = before[2]
-        self._doubt = (plan.uid, found, since)
+        self._doubt = (plan.uid, found, since, now)
         keys = {(move.topic, move.partition) for batch in plan.batches for move in batch.moves}
         self._rates = {
             (one.topic, one.partition): one.bytes_per_second
@@ -227,11 +230,11 @@ class PlanRunner:
         """What speaks against the plan, and whether it is believed; None: it was not judged yet."""
         if self._doubt is None or self._doubt[0] != plan.uid:
             return None
-        _, found, since = self._doubt
+        _, found, since, last = self._doubt
         if found is None:
             return None, False
         patience = PASSING_SECONDS if found.passing else DOUBT_SECONDS
-        return found, self._monotonic() - since >= patience
+        return found, last - since >= patience
 
     def _go_on(self, desired: Desired, plan: DesiredPlan, approved: ApprovedPlan) -> None:
         settings = self._settings(desired, plan)

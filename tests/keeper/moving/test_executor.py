@@ -74,6 +74,7 @@ def test_replicas_are_added_and_taken_away() -> None:
     world = build_world(moves, kafka=kafka)
     assert world.run().reason is Reason.MOVED
     assert [kafka.partition(key).replicas for key in (T0, T1)] == [[1, 3], [1]]
+    assert not kafka.unthrottled, "Kafka shows the target of an addition from its first byte on"
 
 
 @pytest.mark.parametrize("at", ["copying", "before"])

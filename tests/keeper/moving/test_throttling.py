@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from evenkeel.domain.moves import Move, MoveKind
-from evenkeel.kafka.answers import BrokerRates, PartitionAnswer, TopicAnswer
+from evenkeel.kafka.answers import BrokerRates, PartitionAnswer, ReassignmentAnswer, TopicAnswer
 from evenkeel.kafka.wire import DIRECTORY_RATE, FOLLOWER_RATE, LEADER_RATE
 from evenkeel.keeper.moving.observation import Observation
 from evenkeel.keeper.moving.run import OwnEntry, OwnRate, Run
@@ -39,6 +41,18 @@ def test_who_sends_now_and_who_may_later() -> None:
         ("leader", "0:1"),
         ("leader", "0:2"),
     }
+
+
+def test_a_replica_that_is_added_is_throttled_until_it_is_there() -> None:
+    rows = (PartitionAnswer(0, 1, (1, 2, 3), (1, 2)),)
+    topics = {"t": TopicAnswer("t", "id", internal=False, partitions=rows)}
+    copying = {("t", 0): ReassignmentAnswer((1, 2, 3), (3,), ())}
+    added = Move("t", 0, (1, 2), (1, 2, 3), 10, kind=MoveKind.ADD, copied_to=3, copied_from=1)
+    seen = replace(look(), topics=topics, reassignments=copying)
+    assert find_wanted([added], seen, 7).rates == {(1, LEADER_RATE): 7, (3, FOLLOWER_RATE): 7}
+    assert len(find_wanted([added], seen, 7).entries) == 3
+    there = replace(seen, reassignments={})
+    assert find_wanted([added], there, 7).entries == frozenset()
 
 
 def test_a_limit_of_the_cluster_holds_for_us_too() -> None:

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Collection, Mapping, Sequence
 
 from evenkeel.domain.connection import Connection
-from evenkeel.domain.moves import Move
+from evenkeel.domain.moves import Move, MoveKind
 from evenkeel.kafka.answers import TopicAnswer, TopicPartition
 from evenkeel.kafka.moves import MovesAdmin
 
@@ -17,7 +17,9 @@ SECONDS = 10.0
 def find_elections(
     moves: Sequence[Move], topics: Mapping[str, TopicAnswer], online: Collection[int]
 ) -> tuple[TopicPartition, ...]:
-    """Partitions of these moves that another than their first replica leads, though that one is alive and in sync.
+    """Partitions that were moved and that another than their first replica leads, though it is alive and in sync.
+
+    What the plan did not come to, because it was cancelled or refused, keeps its leader.
 
     Args:
         moves: of the plan that has ended.
@@ -30,12 +32,15 @@ def find_elections(
         if name in topics
         for one in topics[name].partitions
     }
-    wanted = dict.fromkeys((move.topic, move.partition) for move in moves)
+    wanted = {
+        (move.topic, move.partition): move.target for move in moves if move.kind is not MoveKind.DIRECTORY
+    }
     return tuple(
         key
-        for key in wanted
+        for key, target in wanted.items()
         if (one := known.get(key)) is not None
         and one.replicas
+        and one.replicas == target
         and one.leader != one.replicas[0]
         and one.replicas[0] in one.isr
         and one.replicas[0] in online

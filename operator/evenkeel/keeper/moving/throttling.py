@@ -57,8 +57,11 @@ def find_wanted(moves: Iterable[Move], seen: Observation, bytes_per_second: int)
     for move in moves:
         if move.copied_to is None:
             continue
-        found = seen.partition((move.topic, move.partition))
-        if move.kind is MoveKind.DIRECTORY or (found is not None and found.replicas == move.target):
+        key = move.topic, move.partition
+        found = seen.partition(key)
+        # Of a replica that is added Kafka shows the target at once, and copies for as long as the reassignment is there.
+        landed = found is not None and found.replicas == move.target and key not in seen.reassignments
+        if move.kind is MoveKind.DIRECTORY or landed:
             rates[move.copied_to, DIRECTORY_RATE] = bytes_per_second
             continue
         leader = found.leader if found is not None and found.leader is not None else move.copied_from
