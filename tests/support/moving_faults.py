@@ -75,7 +75,10 @@ def _random_move(kafka: MovingKafka, key: tuple[str, int], rng: random.Random) -
         target.remove(rng.choice(target))
         return build_move(kafka, key, target)
     chosen = rng.choice(others)
-    target[rng.randrange(len(target))] = chosen
+    if rng.random() < 0.15:
+        target.append(chosen)
+    else:
+        target[rng.randrange(len(target))] = chosen
     path = rng.choice(sorted(kafka.brokers[chosen].dirs))
     return build_move(kafka, key, target, target_dir=path if len(kafka.brokers[chosen].dirs) > 1 else None)
 
