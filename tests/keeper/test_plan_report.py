@@ -61,6 +61,12 @@ def test_throttles_that_wait_for_a_broker_keep_the_plan_open() -> None:
     assert reasons(told).count(Reason.MOVED) == 1
 
 
+def test_a_broker_that_stays_away_does_not_keep_the_plan_open() -> None:
+    ended = progress(100, Reason.MOVED, state=RunState.FINISHED)
+    told = tell(progress(), ended, replace(ended, away=True))
+    assert (told.state, told.reason) == (PlanState.FINISHED, Reason.MOVED)
+
+
 @pytest.mark.parametrize(
     ("approval", "state", "reason"),
     [

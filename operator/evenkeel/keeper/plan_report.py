@@ -147,7 +147,7 @@ def _stand(plan: DesiredPlan, desired: Desired, progress: MoveProgress) -> Stand
         reason = Reason.PLAN_REJECTED if rejected else progress.reason
         return Standing(PlanState.FINISHED, reason, progress.message)
     if progress.state is not RunState.RUNNING:
-        # It has ended but for throttles of brokers that are away.
+        # It has ended but for throttles of brokers that are away, and those may only be restarting.
         return Standing(PlanState.RUNNING, Reason.MOVING, progress.message)
     halted = explain_halt(plan, desired) if plan.approval is not Approval.REJECTED else None
     if halted is None:

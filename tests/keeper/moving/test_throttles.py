@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from evenkeel.kafka.wire import FOLLOWER_RATE, LEADER_RATE
+from evenkeel.keeper.moving.plan import approve_batches
 from evenkeel.keeper.moving.run import RunState
 from evenkeel.keeper.moving.settings import MoveSettings
 from evenkeel.keeper.moving.steps import AddEntries, DropRate, Reassign, SetRate
@@ -9,6 +10,7 @@ from tests.support.moving_kafka import GB, MB
 from tests.support.moving_world import (
     T0,
     T1,
+    World,
     assert_clean,
     build_kafka,
     build_move,
@@ -121,6 +123,56 @@ def test_the_throttle_of_a_dead_broker_goes_when_it_is_back() -> None:
     kafka.revive(3)
     assert world.run().over
     assert_clean(kafka)
+
+
+def lose_receiver() -> World:
+    """A run that has ended but for the throttle of a receiver that died."""
+    kafka, move = one_move()
+    world = build_world([move], kafka=kafka)
+    until_copying(world)
+    kafka.kill(3)
+    world.run(lambda found: found.state is not RunState.RUNNING)
+    return world
+
+
+def test_a_broker_that_stays_away_is_waited_for_a_minute_and_told() -> None:
+    world = lose_receiver()
+    ended = world.kafka.now
+    found = world.run()
+    assert 55 < world.kafka.now - ended < 65
+    assert not found.clean
+    assert "throttles of brokers [3] remain until they are back" in found.message
+
+
+def test_a_throttle_that_was_waited_for_in_vain_still_goes_when_its_broker_is_back() -> None:
+    world = lose_receiver()
+    world.run()
+    assert [rate.broker for rate in world.journaled.rates] == [3]
+    world.kafka.revive(3)
+    world.run(lambda found: found.clean)
+    assert_clean(world.kafka)
+
+
+def test_a_broker_that_stays_away_does_not_keep_the_next_plan_open() -> None:
+    world = lose_receiver()
+    world.run()
+    world.plan = approve_batches("next", [[build_move(world.kafka, T0, [2])]])
+    found = world.run(lambda found: found.plan == world.plan.id and found.over)
+    assert found.reason is Reason.MOVED
+    assert [rate.broker for rate in world.journaled.rates] == [3], "not forgotten"
+
+
+def test_throttles_of_a_broker_that_is_there_and_does_not_answer_are_waited_for() -> None:
+    kafka, move = one_move()
+    world = build_world([move], kafka=kafka)
+    until_copying(world)
+    kafka.blind.add(3)
+    world.run(lambda found: found.state is not RunState.RUNNING)
+    for _ in range(100):
+        world.turn()
+    assert not world.seen[-1].over
+    kafka.blind.clear()
+    assert world.run().clean
 
 
 def test_a_fixed_throttle_below_the_write_rate_is_refused() -> None:

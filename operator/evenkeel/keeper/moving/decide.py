@@ -20,7 +20,7 @@ from evenkeel.keeper.moving.guards import (
 from evenkeel.keeper.moving.observation import Observation
 from evenkeel.keeper.moving.pace import Harm, first_rate, next_rate, write_rate
 from evenkeel.keeper.moving.plan import ApprovedPlan
-from evenkeel.keeper.moving.run import Ended, Flight, Run, RunState, end_run
+from evenkeel.keeper.moving.run import AWAY_SECONDS, Ended, Flight, Run, RunState, end_run
 from evenkeel.keeper.moving.settings import Control, MoveSettings
 from evenkeel.keeper.moving.status import copied_bytes, expected_bytes
 from evenkeel.keeper.moving.steps import Reassign, Step
@@ -46,6 +46,8 @@ class Decision:
     steps: tuple[Step, ...]
     watch: Watch
     verdict: Verdict
+    away: bool = False
+    """The run has ended, and the brokers whose throttles are left have been away for AWAY_SECONDS."""
 
 
 def decide(
@@ -110,7 +112,8 @@ class _Turn:
         starts = self._start(moved, ready=throttling.ready)
         self._run = replace(self._run, rates=throttling.rates, entries=throttling.entries)
         steps = (*throttling.begin, *moved.steps, *starts, *throttling.end)
-        return Decision(self._run, steps, self._remember(throttling, starts), self._conclude())
+        away = self._run.waits_for_away(self._seen.online) and self._timers.mark("away") >= AWAY_SECONDS
+        return Decision(self._run, steps, self._remember(throttling, starts), self._conclude(), away)
 
     def _hear(self, run: Run) -> Run:
         """Wishes are journaled once they are heard: a successor goes on with them."""

@@ -41,6 +41,8 @@ class MoveProgress:
     """Expected time until the end; None: not known yet."""
     clean: bool = True
     """Nothing of ours is left in Kafka: no reassignment, no throttle."""
+    away: bool = False
+    """All that is left are throttles of brokers that stay away: they go when those are back, if ever."""
 
     @property
     def percent(self) -> int:
@@ -52,7 +54,7 @@ class MoveProgress:
     @property
     def over(self) -> bool:
         """The run has ended, and all that can be cleaned up is."""
-        return self.state is not RunState.RUNNING and self.clean
+        return self.state is not RunState.RUNNING and (self.clean or self.away)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +106,7 @@ def measure_progress(decision: Decision, plan: ApprovedPlan | None, seen: Observ
         bytes=total,
         bytes_per_second=run.bytes_per_second,
         clean=run.clean,
+        away=decision.away,
     )
 
 

@@ -6,6 +6,7 @@ whatever of ours can be in Kafka is named by it: moves under way, throttle value
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -14,6 +15,9 @@ from evenkeel.kafka.answers import TopicPartition
 from evenkeel.reasons import Reason
 
 MOVES_KEY = b"moves"
+AWAY_SECONDS = 60.0
+"""A run that has ended waits so long for brokers that are away: one that restarts is back by then, one that was
+replaced never is, and no other plan could begin."""
 
 
 class RunState(StrEnum):
@@ -108,6 +112,12 @@ class Run:
     def clean(self) -> bool:
         """Nothing of ours is left in Kafka, as far as it could be asked."""
         return not (self.flights or self.rates or self.entries)
+
+    def waits_for_away(self, online: Collection[int]) -> bool:
+        """It has ended, and all that is left are throttles of brokers that are not online."""
+        if self.state is RunState.RUNNING or self.flights or self.entries or not self.rates:
+            return False
+        return not any(rate.broker in online for rate in self.rates)
 
 
 def end_run(run: Run, state: RunState) -> Run:
