@@ -3,12 +3,16 @@ from __future__ import annotations
 import pytest
 
 from evenkeel.errors import InputError, RetryableError
+from evenkeel.keeper.moving.steps import Place
 from evenkeel.reasons import Reason
 from tests.support.moving_kafka import GB, MB
 from tests.support.moving_world import (
     T0,
     T1,
+    World,
     assert_clean,
+    build_kafka,
+    build_local,
     build_world,
     one_move,
     reasons,
@@ -136,6 +140,32 @@ def test_a_copy_that_does_not_grow_is_cancelled() -> None:
     world.run()
     assert reasons(world) == {T0: Reason.MOVE_STALLED}
     assert_clean(kafka)
+
+
+def lose_source_disk() -> World:
+    """A move between directories whose source fails after it was journaled and before it has begun."""
+    kafka = build_kafka(dirs=2)
+    kafka.add_topic("t", [[1]], [100 * MB])
+    world = build_world([build_local(kafka, T0, 1, "/d1")], kafka=kafka)
+    world.turn()
+    assert world.journaled.flights
+    assert not any(isinstance(step, Place) for step in kafka.calls)
+    kafka.partition(T0).copies.clear()
+    kafka.partition(T0).isr.clear()
+    return world
+
+
+def test_a_replica_whose_disk_fails_before_its_move_does_not_keep_the_run_open() -> None:
+    world = lose_source_disk()
+    world.run()
+    assert reasons(world) == {T0: Reason.MOVE_STALLED}
+    assert_clean(world.kafka)
+
+
+def test_what_holds_a_replica_that_is_nowhere_is_told() -> None:
+    world = lose_source_disk()
+    held = world.run(lambda found: found.reason is Reason.MOVE_HELD)
+    assert "t-0 (MoveStalled): broker 1 does not tell where it lies" in held.message
 
 
 @pytest.mark.parametrize("again", [False, True])

@@ -129,7 +129,7 @@ class _Turn:
             self._end(flight, reason)
         else:
             self.flights.append(kept)
-            self.held.append(self._explain_held(flight.move, reason))
+            self.held.append(self._explain_held(flight.move, reason, status))
 
     def _cancel(self, move: Move) -> list[Step]:
         key = (move.topic, move.partition)
@@ -139,8 +139,10 @@ class _Turn:
         # Asking for the directory where it lies ends the copy to another one.
         return [] if place is None or move.copied_to is None else [Place(move.copied_to, key, place.path)]
 
-    def _explain_held(self, move: Move, reason: Reason) -> str:
+    def _explain_held(self, move: Move, reason: Reason, status: Status) -> str:
         where = f"{move.topic}-{move.partition}"
+        if status is Status.UNKNOWN:
+            return f"{where} ({reason}): broker {move.copied_to} does not tell where it lies"
         least = self._seen.min_isr.get(move.topic)
         return f"{where} ({reason}): fewer than {least} of its original replicas are alive and in sync"
 

@@ -113,9 +113,9 @@ def copied_bytes(move: Move, seen: Observation) -> int | None:
     key, broker = (move.topic, move.partition), move.copied_to
     if broker is None:
         return 0
-    if _is_local(move):
-        future = seen.future_dir(broker, key)
-        return None if future is None else future.future_bytes[key]
     if broker not in seen.dirs:
         return None
+    if _is_local(move):
+        future = seen.future_dir(broker, key)
+        return 0 if future is None else future.future_bytes[key]  # None: not begun, or gone with a disk
     return seen.replica_bytes(broker, key) or 0
