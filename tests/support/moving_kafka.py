@@ -310,8 +310,9 @@ class MovingKafka:
             grown = min(one.size, size + speed * span)
             one.futures[broker] = (path, grown)
             if grown >= one.size and one.copies[broker][1] >= one.size:
+                arrived = one.futures.pop(broker)
                 self._delete(one, broker)
-                one.copies[broker] = one.futures.pop(broker)
+                one.copies[broker] = arrived
 
     def _limit(self, key: TopicPartition, leader: int, broker: int) -> int | None:
         """The throttle that holds for a copy; None: none does."""
@@ -371,6 +372,7 @@ class MovingKafka:
         if broker in one.copies:
             path, size = one.copies.pop(broker)
             self.brokers[broker].deleted.append((self.now + DELETE_SECONDS, path, size))
+        one.futures.pop(broker, None)
         one.isr.discard(broker)
 
     def _count(self, broker: int, path: str) -> int:
