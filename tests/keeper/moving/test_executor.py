@@ -11,6 +11,7 @@ from tests.support.moving_kafka import MB
 from tests.support.moving_world import (
     T0,
     T1,
+    World,
     assert_clean,
     build_kafka,
     build_local,
@@ -54,6 +55,34 @@ def test_a_directory_that_a_restart_forgot_is_mended() -> None:
     assert world.run().reason is Reason.MOVED
     assert kafka.partition(T0).copies[3][0] == "/d1"
     assert_clean(kafka)
+
+
+def lose_target_dir(partitions: int) -> World:
+    """A receiver that is restarted without the planned disk while it copies."""
+    kafka = build_kafka(dirs=2)
+    kafka.add_topic("t", [[1]] * partitions, [100 * MB] * partitions)
+    keys = [("t", number) for number in range(partitions)]
+    for key in keys:
+        kafka.partition(key).written = 0.1 * MB
+    world = build_world([build_move(kafka, key, [3], target_dir="/d1") for key in keys], kafka=kafka)
+    until_copying(world)
+    del kafka.brokers[3].dirs["/d1"]
+    for key in keys:
+        kafka.partition(key).copies[3] = ("/d0", 0.0)
+    return world
+
+
+def test_a_directory_that_is_not_there_any_more_is_not_waited_for() -> None:
+    world = lose_target_dir(1)
+    found = world.run(seconds=120)
+    assert found.reason is Reason.MOVED
+    gone = "t-0 is on broker 3, which has no log directory /d1 any more"
+    assert found.message == f"all 1 moves done; {gone}"
+    assert_clean(world.kafka)
+
+
+def test_directories_that_are_not_there_are_told_of_three_moves_at_most() -> None:
+    assert lose_target_dir(5).run(seconds=240).message.endswith("any more and 2 more")
 
 
 def test_a_move_between_directories_is_no_reassignment() -> None:

@@ -11,7 +11,14 @@ from evenkeel.keeper.moving.guards import find_places, find_rooms
 from evenkeel.keeper.moving.observation import Observation
 from evenkeel.keeper.moving.run import Ended, Flight, Run
 from evenkeel.keeper.moving.settings import MoveSettings
-from evenkeel.keeper.moving.status import Status, copied_bytes, expected_bytes, find_status, may_cancel
+from evenkeel.keeper.moving.status import (
+    Status,
+    copied_bytes,
+    expected_bytes,
+    find_status,
+    lacks_target,
+    may_cancel,
+)
 from evenkeel.keeper.moving.steps import Place, Reassign, Step
 from evenkeel.keeper.moving.watch import Timers, Watch
 from evenkeel.reasons import Reason
@@ -77,7 +84,11 @@ class _Turn:
         move = flight.move
         moved = reason is Reason.MOVED
         size = expected_bytes(move, self._seen) if moved else copied_bytes(move, self._seen) or 0
-        self.ended.append(Ended(move.topic, move.partition, reason, size))
+        note = ""
+        if moved and lacks_target(move, self._seen):
+            where = f"{move.topic}-{move.partition} is on broker {move.copied_to}"
+            note = f"{where}, which has no log directory {move.target_dir} any more"
+        self.ended.append(Ended(move.topic, move.partition, reason, size, note))
 
     def _settle(self, flight: Flight, status: Status) -> None:
         """Believe what looks odd only when it stays so."""

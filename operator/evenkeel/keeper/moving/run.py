@@ -15,6 +15,7 @@ from evenkeel.kafka.answers import TopicPartition
 from evenkeel.reasons import Reason
 
 MOVES_KEY = b"moves"
+SHOWN_NOTES = 3
 AWAY_SECONDS = 60.0
 """A run that has ended waits so long for brokers that are away: one that restarts is back by then, one that was
 replaced never is, and no other plan could begin."""
@@ -58,6 +59,8 @@ class Ended:
     """MOVED, or why it was not moved."""
     bytes: int = 0
     """What was copied."""
+    note: str = ""
+    """What is not as planned, though it was moved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,4 +136,7 @@ def end_run(run: Run, state: RunState) -> Run:
         message = f"{done} of {len(run.ended)} moves done; not moved: {listed}"
     else:
         reason, message = Reason.MOVED, f"all {done} moves done"
-    return replace(run, state=state, reason=reason, message=message)
+    notes = [one.note for one in run.ended if one.note]
+    listed = "".join(f"; {note}" for note in notes[:SHOWN_NOTES])
+    rest = f" and {len(notes) - SHOWN_NOTES} more" if len(notes) > SHOWN_NOTES else ""
+    return replace(run, state=state, reason=reason, message=message + listed + rest)

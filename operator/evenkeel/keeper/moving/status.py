@@ -71,8 +71,17 @@ def _find_landed(move: Move, seen: Observation) -> Status:
     """On its broker: a directory that was asked for before the replica was there is forgotten by a restart."""
     if move.copied_to is None or move.target_dir is None or move.copied_to not in seen.online:
         return Status.DONE
+    if lacks_target(move, seen):
+        return Status.DONE  # on the right broker, which is what the plan is for
     found = _find_local(move, seen)
     return Status.MISPLACED if found in (Status.IDLE, Status.ODD) else found
+
+
+def lacks_target(move: Move, seen: Observation) -> bool:
+    """Its broker tells its directories, and the one that was planned is not among them."""
+    if move.copied_to is None or move.target_dir is None or not seen.dirs.get(move.copied_to):
+        return False
+    return seen.find_dir(move.copied_to, move.target_dir) is None
 
 
 def may_cancel(move: Move, seen: Observation) -> bool:
