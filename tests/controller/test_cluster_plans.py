@@ -91,6 +91,14 @@ def test_nothing_is_proposed_after_a_rejection() -> None:
     )
 
 
+def test_rejected_plan_that_has_not_ended_names_no_time() -> None:
+    world = ready_world()
+    world.add(written("mine", approval="Rejected"))
+    world.change(KIND, "mine", metadata={"deletionTimestamp": "2026-01-01T12:00:00Z"})
+    world.run(CLUSTER, "kafka")
+    assert "proposed before it has ended, or" in world.message(CLUSTER, "kafka", "PlanPending")
+
+
 def test_plan_with_the_longest_cluster_name_has_a_valid_name() -> None:
     assert len(f"{'c' * 50}-{HASH[:10]}") <= 63
 

@@ -185,6 +185,46 @@ def test_rejected_plan_waits_for_the_keeper_and_stands() -> None:
     assert world.desired().propose
 
 
+def old_running_world() -> World:
+    """A plan that runs for longer than it could have been decided, where the mode is Automatic."""
+    world = proposed_world()
+    world.change("BalancedCluster", "kafka", spec=cluster(balance={"mode": "Automatic"})["spec"])
+    settle(world)
+    world.report(plan=progress(PlanState.RUNNING, Reason.MOVING, batch=1))
+    settle(world)
+    world.pass_time(30 * 3600)
+    return world
+
+
+def test_rejected_plan_that_runs_stands_however_old_it_is() -> None:
+    world = old_running_world()
+    decide(world, "Rejected")
+    assert not world.desired().propose
+
+
+def test_old_plan_that_was_stopped_stands_for_a_day() -> None:
+    world = old_running_world()
+    decide(world, "Rejected")
+    world.report(plan=progress(PlanState.FINISHED, Reason.PLAN_REJECTED, "stopped", batch=1))
+    settle(world)
+    assert not world.desired().propose
+    assert "before 2026-01-03T18:00:00Z" in world.message("BalancedCluster", "kafka", "PlanPending")
+    assert world.plan("BalancedCluster", "kafka").again_seconds == 24 * 3600
+    world.pass_time(24 * 3600)
+    settle(world)
+    assert world.desired().propose
+
+
+def test_old_plan_that_is_rejected_while_it_waits_names_a_time_to_come() -> None:
+    world = ready_world()
+    world.add(written("first", approval="Approved"))
+    settle(world)
+    world.add(written("second", approval="Approved"))
+    world.pass_time(30 * 3600)
+    decide(world, "Rejected", "second")
+    assert "before 2026-01-03T18:00:00Z" in world.message(KIND, "second")
+
+
 def test_undecided_plan_is_told_as_expired_and_looked_at_in_time() -> None:
     world = proposed_world()
     assert world.plan(KIND, NAME).again_seconds == 24 * 3600

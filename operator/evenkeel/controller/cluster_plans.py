@@ -12,7 +12,7 @@ from evenkeel.api.plan_content import build_spec
 from evenkeel.api.rebalance_plan import RebalancePlan
 from evenkeel.controller.conditions import Condition, Status
 from evenkeel.controller.plan import Child, Moment, Patch, Removal
-from evenkeel.controller.plans import LIFETIME, Plans, expiration, needs_guard, tell_expiration
+from evenkeel.controller.plans import LIFETIME, Plans, expiration, needs_guard, stands_until, tell_time
 from evenkeel.controller.pods import build_labels, build_meta
 from evenkeel.controller.rebalance import say_pending
 from evenkeel.domain.exchange import BalanceMode, Desired, Report
@@ -103,7 +103,8 @@ def decide_pending(plans: Plans, report: Report, proposal: Proposal, at: Moment)
         return Condition(kind, Status.FALSE, Reason.DISABLED, "spec.balance.mode is Disabled")
     rejected = plans.rejection(at.now)
     if rejected is not None:
-        until = tell_expiration(rejected)
+        end = stands_until(rejected)
+        until = tell_time(end) if end is not None else "it has ended"
         message = (
             f"RebalancePlan {rejected.metadata.name} was rejected: nothing new is proposed before {until},"
             " or before that plan is deleted"
@@ -133,6 +134,8 @@ def next_look(plans: Plans, now: datetime) -> float | None:
     """Seconds until a plan expires or a rejection ends; None: neither."""
     first = plans.open
     pending = first if first is not None and first.spec.approval is Approval.PENDING else None
-    watched = [one for one in (pending, plans.rejection(now)) if one is not None]
-    left = [(expiration(one) - now).total_seconds() for one in watched]
+    rejected = plans.rejection(now)
+    expires = expiration(pending) if pending is not None else None
+    stands = stands_until(rejected) if rejected is not None else None
+    left = [(one - now).total_seconds() for one in (expires, stands) if one is not None]
     return min((max(1.0, seconds) for seconds in left if seconds > 0), default=None)

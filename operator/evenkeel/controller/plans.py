@@ -15,7 +15,7 @@ from evenkeel.errors import InputError
 from evenkeel.reasons import ConditionType, Reason
 
 LIFETIME = timedelta(hours=24)
-"""How long a plan may be decided."""
+"""How long a plan may be decided, and how long the rejection of one that has ended stands."""
 KEPT_FINISHED = 5
 """Finished plans that stay for people to read."""
 ENDED_OTHERWISE = frozenset({Reason.MOVED, Reason.PLAN_OUTDATED, Reason.PLAN_EXPIRED})
@@ -42,9 +42,8 @@ class Plans:
         return next((one for one in waiting if _is_valid(one)), None)
 
     def rejection(self, now: datetime) -> RebalancePlan | None:
-        """A rejected plan whose time is not over: nothing new is wanted before."""
-        standing = (one for one in self.items if is_standing(one, now))
-        return max(standing, key=lambda one: (expiration(one), one.metadata.name), default=None)
+        """The rejected plan that stands longest: nothing new is wanted before."""
+        return max((one for one in self.items if is_standing(one, now)), key=_by_end, default=None)
 
     def outlived(self, now: datetime) -> tuple[RebalancePlan, ...]:
         """Finished plans of ours that go: all but the newest few, and those whose rejection stands.
@@ -91,15 +90,39 @@ def expiration(plan: RebalancePlan) -> datetime:
 
 def tell_expiration(plan: RebalancePlan) -> str:
     """The same for people."""
-    return Moment(expiration(plan)).text
+    return tell_time(expiration(plan))
+
+
+def tell_time(time: datetime) -> str:
+    """A time for people."""
+    return Moment(time).text
+
+
+def stands_until(plan: RebalancePlan) -> datetime | None:
+    """When the rejection of a plan no longer counts; None: not before the plan has ended.
+
+    One that cannot be read never ends.
+    """
+    ready = plan.status.condition(ConditionType.READY)
+    if plan.is_finished and ready is not None:
+        return stands_after(plan, ready.last_transition_time)
+    return expiration(plan) if plan.is_finished or not _is_valid(plan) else None
+
+
+def stands_after(plan: RebalancePlan, ended: datetime) -> datetime:
+    """The same for one that ended then: whoever stops an old plan wants no other at once."""
+    return max(expiration(plan), ended + LIFETIME)
 
 
 def is_standing(plan: RebalancePlan, now: datetime) -> bool:
-    """Whether it was rejected, not only after it had ended for another reason, and its time is not over."""
-    if plan.spec.approval is not Approval.REJECTED or now >= expiration(plan):
+    """Whether it was rejected, not only after it had ended for another reason, and that still counts."""
+    if plan.spec.approval is not Approval.REJECTED:
         return False
     ready = plan.status.condition(ConditionType.READY)
-    return not plan.is_finished or ready is None or ready.reason not in ENDED_OTHERWISE
+    if plan.is_finished and ready is not None and ready.reason in ENDED_OTHERWISE:
+        return False
+    until = stands_until(plan)
+    return until is None or now < until
 
 
 def is_expired(plan: RebalancePlan, now: datetime) -> bool:
@@ -133,6 +156,11 @@ def tell_open(plans: Plans, now: datetime) -> DesiredPlan | None:
         throttle_bytes_per_second=spec.throttle_bytes_per_second,
         expired=is_expired(plan, now),
     )
+
+
+def _by_end(plan: RebalancePlan) -> tuple[bool, datetime, str]:
+    until = stands_until(plan)
+    return until is None, until or expiration(plan), plan.metadata.name
 
 
 def _created(plan: RebalancePlan) -> float:

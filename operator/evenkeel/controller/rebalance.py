@@ -18,7 +18,16 @@ from evenkeel.controller.conditions import (
     transitions,
 )
 from evenkeel.controller.plan import Moment, Patch, Plan, Saying
-from evenkeel.controller.plans import Plans, expiration, is_expired, is_foreign, is_ours, tell_expiration
+from evenkeel.controller.plans import (
+    Plans,
+    expiration,
+    is_expired,
+    is_foreign,
+    is_ours,
+    stands_after,
+    tell_expiration,
+    tell_time,
+)
 from evenkeel.controller.store import Object
 from evenkeel.domain.exchange import BalanceMode
 from evenkeel.domain.moves import Approval, Batch, PlanEvent, PlanReport, PlanState
@@ -126,7 +135,8 @@ def _decide_foreign(given: PlanInput, plans: Plans) -> Verdict | None:
 def _decide_over(plan: RebalancePlan, at: Moment) -> Verdict | None:
     """The end of a plan that no keeper knows of."""
     if plan.spec.approval is Approval.REJECTED:
-        message = f"rejected before it began; nothing new is proposed before {tell_expiration(plan)}"
+        until = tell_time(stands_after(plan, at.now))
+        message = f"rejected before it began; nothing new is proposed before {until}"
         return Verdict(PlanState.FINISHED, Reason.PLAN_REJECTED, message)
     if is_expired(plan, at.now):
         message = f"nobody decided until {tell_expiration(plan)}"
