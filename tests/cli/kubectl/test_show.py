@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from evenkeel import names
 from evenkeel.api.meta import State
 from evenkeel.cli.kubectl.pause import set_state
 from evenkeel.cli.kubectl.plan import show_plan
@@ -80,12 +81,22 @@ async def test_the_older_of_two_open_plans_is_the_open_one() -> None:
 @pytest.mark.parametrize("output", ["json", "yaml"])
 async def test_a_plan_for_git(output: str) -> None:
     item = build_plan()
-    item["metadata"]["managedFields"] = [{"manager": "x"}]
+    owner = {"kind": "BalancedCluster", "name": "main", "uid": "uid-main", "controller": True}
+    item["metadata"] |= {
+        "managedFields": [{"manager": "x"}],
+        "ownerReferences": [owner],
+        "labels": {names.LABEL_MANAGED_BY: names.MANAGED_BY},
+        "annotations": {"evenkeel.dev/applied": "0123"},
+    }
     code, terminal = await plan(build_cluster(), item, output=output)
     found = json.loads(terminal.out) if output == "json" else yaml.safe_load(terminal.out)
     assert code == 0
-    assert found["spec"] == item["spec"]
-    assert found["metadata"] == {"name": "main-0123456789", "namespace": NAMESPACE}
+    assert found == {
+        "apiVersion": names.GROUP_VERSION,
+        "kind": "RebalancePlan",
+        "metadata": {"name": "main-0123456789", "namespace": NAMESPACE},
+        "spec": item["spec"],
+    }
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,8 @@ from evenkeel.controller.plans import tell_expiration
 from evenkeel.domain.moves import Approval
 from evenkeel.reasons import ConditionType, Reason
 
-SERVER_FIELDS = ("managedFields", "uid", "resourceVersion", "generation", "creationTimestamp")
+DECLARED = ("apiVersion", "kind", "metadata", "spec")
+NAMED_BY = ("name", "namespace")
 FINE = {
     Reason.NOTHING_TO_DO,
     Reason.BELOW_THRESHOLD,
@@ -54,9 +55,12 @@ async def show_plan(session: Session, screen: Screen, name: str | None, output: 
 
 
 def dump(item: dict[str, Any], output: str) -> str:
-    """The object as stored, without what the API server alone keeps: it can be committed and applied."""
-    meta = {key: value for key, value in item.get("metadata", {}).items() if key not in SERVER_FIELDS}
-    body = {**item, "metadata": meta}
+    """What somebody would declare: it can be committed and applied, and is theirs then, in any cluster.
+
+    With our owner and labels it would count as made by the operator: approved by it, removed with its cluster.
+    """
+    body = {key: item[key] for key in DECLARED if key in item}
+    body["metadata"] = {key: value for key, value in body.get("metadata", {}).items() if key in NAMED_BY}
     if output == "json":
         return json.dumps(body, indent=2) + "\n"
     import yaml
