@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from evenkeel.errors import InputError, RetryableError
+from evenkeel.keeper.moving.run import RunState
 from evenkeel.keeper.moving.steps import Place
 from evenkeel.reasons import Reason
 from tests.support.moving_kafka import GB, MB
@@ -140,6 +141,27 @@ def test_a_copy_that_does_not_grow_is_cancelled() -> None:
     world.run()
     assert reasons(world) == {T0: Reason.MOVE_STALLED}
     assert_clean(kafka)
+
+
+def test_no_batch_begins_while_its_sender_does_not_tell_its_throttles() -> None:
+    kafka, move = one_move()
+    kafka.blind.add(1)
+    world = build_world([move], kafka=kafka)
+    found = world.run(lambda found: found.reason is Reason.MEASUREMENT_INCOMPLETE, seconds=10)
+    assert "broker 1 does not tell its throttles" in found.message
+    kafka.blind.clear()
+    assert world.run().reason is Reason.MOVED
+
+
+def test_a_sender_that_falls_silent_before_its_move_begins_costs_it_in_the_end() -> None:
+    kafka, move = one_move()
+    world = build_world([move], kafka=kafka)
+    world.turn()
+    assert world.journaled.flights
+    kafka.blind.add(1)
+    world.run(lambda found: found.state is not RunState.RUNNING)
+    assert reasons(world) == {T0: Reason.MEASUREMENT_INCOMPLETE}
+    assert not kafka.partition(T0).adding
 
 
 def lose_source_disk() -> World:

@@ -8,11 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from evenkeel.domain.moves import Move
-from evenkeel.keeper.moving.flights import Advance, advance, begin, note_growth
+from evenkeel.keeper.moving.flights import Advance, advance, begin, check_starts, note_growth
 from evenkeel.keeper.moving.guards import (
     Check,
     Fitness,
-    check_moves,
     find_foreign,
     find_lagging,
     name_balancer,
@@ -177,7 +176,7 @@ class _Turn:
 
     def _sift(self, moves: list[Move]) -> list[Move]:
         """Those that may begin, if none has to wait; those that cannot run any more have ended."""
-        checks = check_moves(moves, self._seen, self._settings)
+        checks = check_starts(moves, self._seen, self._settings)
         ready, waits = [], []
         for move in moves:
             check = checks[move.topic, move.partition]
@@ -295,7 +294,7 @@ class _Turn:
         if not waiting:
             return []
         moves = [flight.move for flight in self._run.flights]
-        checks = check_moves(moves, self._seen, self._settings)
+        checks = check_starts(moves, self._seen, self._settings)
         fit = []
         for flight in waiting:
             reason = self._judge(flight.move, checks[flight.key])

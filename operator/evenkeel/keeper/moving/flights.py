@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from evenkeel.domain.moves import Move, MoveKind
 from evenkeel.kafka.answers import TopicPartition
-from evenkeel.keeper.moving.guards import find_places, find_rooms
+from evenkeel.keeper.moving.guards import Check, Fitness, check_moves, find_places, find_rooms
 from evenkeel.keeper.moving.observation import Observation
 from evenkeel.keeper.moving.run import Ended, Flight, Run
 from evenkeel.keeper.moving.settings import MoveSettings
@@ -20,6 +20,7 @@ from evenkeel.keeper.moving.status import (
     may_cancel,
 )
 from evenkeel.keeper.moving.steps import Place, Reassign, Step
+from evenkeel.keeper.moving.throttling import find_wanted
 from evenkeel.keeper.moving.watch import Timers, Watch
 from evenkeel.reasons import Reason
 
@@ -194,6 +195,20 @@ class _Turn:
 
     def _lasts(self, what: str, seconds: float) -> bool:
         return self._timers.mark(what) >= seconds
+
+
+def check_starts(
+    moves: Sequence[Move], seen: Observation, settings: MoveSettings
+) -> dict[TopicPartition, Check]:
+    """What the guards say, and whether the senders tell their throttles: nothing is copied without those."""
+    checks = check_moves(moves, seen, settings)
+    for move in moves:
+        key = (move.topic, move.partition)
+        silent = {broker for broker, _ in find_wanted([move], seen, 0).rates}.difference(seen.rates)
+        if silent and checks[key].fitness is Fitness.READY:
+            message = f"broker {min(silent)} does not tell its throttles"
+            checks[key] = Check(Fitness.WAIT, Reason.MEASUREMENT_INCOMPLETE, message)
+    return checks
 
 
 def begin(flights: Sequence[Flight]) -> list[Step]:
