@@ -225,19 +225,40 @@ def test_old_plan_that_is_rejected_while_it_waits_names_a_time_to_come() -> None
     assert "before 2026-01-03T18:00:00Z" in world.message(KIND, "second")
 
 
-def test_undecided_plan_is_told_as_expired_and_looked_at_in_time() -> None:
+def test_undecided_plan_is_looked_at_in_time() -> None:
     world = proposed_world()
     assert world.plan(KIND, NAME).again_seconds == 24 * 3600
     assert world.plan("BalancedCluster", "kafka").again_seconds == 24 * 3600
+
+
+def test_undecided_plan_is_told_as_expired_until_it_has_ended() -> None:
+    world = proposed_world()
     world.pass_time(24 * 3600)
-    settle(world)
+    world.run("BalancedCluster", "kafka")
     told = world.desired().plan
     assert told is not None
     assert told.expired
-    world.report(plan=progress(PlanState.FINISHED, Reason.PLAN_EXPIRED, "nobody decided"))
+
+
+@pytest.mark.parametrize("reported", [False, True])
+def test_undecided_plan_ends_in_time_whatever_the_keeper_says(*, reported: bool) -> None:
+    world = proposed_world()
+    if reported:  # by a keeper that has gone since
+        world.report(plan=progress(PlanState.PROPOSED, Reason.PLAN_PENDING, "waits for spec.approval"))
+    world.pass_time(24 * 3600)
     settle(world)
     assert world.condition(KIND, NAME) == ("True", "PlanExpired")
+    assert world.desired().plan is None
     assert world.desired().propose
+
+
+def test_approval_of_an_expired_plan_comes_too_late() -> None:
+    world = proposed_world()
+    world.pass_time(24 * 3600)
+    settle(world)
+    decide(world, "Approved")
+    assert world.condition(KIND, NAME) == ("True", "PlanExpired")
+    assert world.desired().plan is None
 
 
 def test_plan_without_expiration_has_a_day() -> None:

@@ -94,7 +94,13 @@ def plan_rebalance(given: PlanInput, at: Moment) -> Plan:
 
 
 def decide(given: PlanInput, at: Moment) -> Verdict:
-    """Where the plan stands: by the keeper's word if there is one, else by who else is there."""
+    """Where the plan stands: by the keeper's word if there is one, else by who else is there.
+
+    One that nobody decided in time has never run, as no approval can be taken back: no keeper is asked.
+    """
+    if is_expired(given.plan, at.now):
+        message = f"nobody decided until {tell_expiration(given.plan)}; nothing of it has run"
+        return Verdict(PlanState.FINISHED, Reason.PLAN_EXPIRED, message)
     if given.plans is None:
         return _decide_alone(given, at)
     if given.report is not None:
@@ -105,7 +111,7 @@ def decide(given: PlanInput, at: Moment) -> Verdict:
     first = given.plans.open
     if first is None or first.metadata.uid != given.plan.metadata.uid:
         return _decide_waiting(given, first, at)
-    return _decide_open(given, given.plans.cluster, at)
+    return _decide_open(given, given.plans.cluster)
 
 
 def _decide_alone(given: PlanInput, at: Moment) -> Verdict:
@@ -114,7 +120,7 @@ def _decide_alone(given: PlanInput, at: Moment) -> Verdict:
     if plan.has_begun:
         message = f"BalancedCluster {name} is deleted; moves that were under way were cancelled before"
         return Verdict(PlanState.FINISHED, Reason.MOVES_CANCELLED, message)
-    over = _decide_over(plan, at)
+    over = _decide_rejected(plan, at)
     message = f"clusterRef: BalancedCluster {name} does not exist"
     return over or Verdict(PlanState.PROPOSED, Reason.CLUSTER_NOT_FOUND, message)
 
@@ -132,20 +138,17 @@ def _decide_foreign(given: PlanInput, plans: Plans) -> Verdict | None:
     return Verdict(PlanState.FINISHED, Reason.PLAN_OUTDATED, message)
 
 
-def _decide_over(plan: RebalancePlan, at: Moment) -> Verdict | None:
+def _decide_rejected(plan: RebalancePlan, at: Moment) -> Verdict | None:
     """The end of a plan that no keeper knows of."""
-    if plan.spec.approval is Approval.REJECTED:
-        until = tell_time(stands_after(plan, at.now))
-        message = f"rejected before it began; nothing new is proposed before {until}"
-        return Verdict(PlanState.FINISHED, Reason.PLAN_REJECTED, message)
-    if is_expired(plan, at.now):
-        message = f"nobody decided until {tell_expiration(plan)}"
-        return Verdict(PlanState.FINISHED, Reason.PLAN_EXPIRED, message)
-    return None
+    if plan.spec.approval is not Approval.REJECTED:
+        return None
+    until = tell_time(stands_after(plan, at.now))
+    message = f"rejected before it began; nothing new is proposed before {until}"
+    return Verdict(PlanState.FINISHED, Reason.PLAN_REJECTED, message)
 
 
 def _decide_waiting(given: PlanInput, first: RebalancePlan | None, at: Moment) -> Verdict:
-    over = _decide_over(given.plan, at)
+    over = _decide_rejected(given.plan, at)
     if over is not None:
         return over
     other = f"RebalancePlan {first.metadata.name}" if first is not None else "another RebalancePlan"
@@ -154,14 +157,10 @@ def _decide_waiting(given: PlanInput, first: RebalancePlan | None, at: Moment) -
     return Verdict(PlanState.PROPOSED, Reason.CONFLICT, message)
 
 
-def _decide_open(given: PlanInput, cluster: BalancedCluster, at: Moment) -> Verdict:
+def _decide_open(given: PlanInput, cluster: BalancedCluster) -> Verdict:
     """Before the keeper has said anything of it."""
     plan = given.plan
     state = plan.status.state or PlanState.PROPOSED
-    if is_expired(plan, at.now):
-        return Verdict(
-            state, Reason.PENDING, "its time is over; the keeper is asked whether anything of it runs"
-        )
     if plan.spec.approval is Approval.PENDING:
         return Verdict(state, Reason.PLAN_PENDING, say_pending(plan))
     if plan.spec.approval is Approval.REJECTED:
