@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from evenkeel.api.rebalance_plan import RebalancePlan
-from evenkeel.controller.plans import is_standing, stands_until
+from evenkeel.controller.plans import is_standing, stands_until, tell_expiration
 from evenkeel.reasons import Reason
 from tests.support.plans import written
 
@@ -47,3 +47,7 @@ def test_rejection_stands_until(plan: RebalancePlan, hours: int | None) -> None:
 @pytest.mark.parametrize("reason", [Reason.MOVED, Reason.PLAN_OUTDATED, Reason.PLAN_EXPIRED])
 def test_rejection_of_what_had_ended_otherwise_does_not_stand(reason: Reason) -> None:
     assert not is_standing(made(ended="2026-01-01T01:00:00Z", reason=reason), MADE)
+
+
+def test_times_are_told_in_utc() -> None:
+    assert tell_expiration(made(expirationTime="2026-01-02T01:30:00+02:00")) == "2026-01-01T23:30:00Z"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from evenkeel import names
 from evenkeel.api.balanced_cluster import BalancedCluster
@@ -94,8 +94,8 @@ def tell_expiration(plan: RebalancePlan) -> str:
 
 
 def tell_time(time: datetime) -> str:
-    """A time for people."""
-    return Moment(time).text
+    """A time for people: in UTC, wherever it was written."""
+    return Moment(time.astimezone(UTC)).text
 
 
 def stands_until(plan: RebalancePlan) -> datetime | None:
