@@ -1,10 +1,18 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
+from evenkeel.kafka.answers import BrokerRates
 from evenkeel.kafka.wire import FOLLOWER_RATE, LEADER_RATE
+from evenkeel.keeper.moving.decide import decide
+from evenkeel.keeper.moving.executor import find_needed
 from evenkeel.keeper.moving.plan import approve_batches
 from evenkeel.keeper.moving.run import RunState
 from evenkeel.keeper.moving.settings import MoveSettings
 from evenkeel.keeper.moving.steps import AddEntries, DropRate, Reassign, SetRate
+from evenkeel.keeper.moving.watch import Watch
 from evenkeel.reasons import Reason
 from tests.support.moving_kafka import GB, MB
 from tests.support.moving_world import (
@@ -181,6 +189,30 @@ def test_a_fixed_throttle_below_the_write_rate_is_refused() -> None:
     world = build_world([move], kafka=kafka, settings=settings)
     world.run(lambda found: found.reason is Reason.THROTTLE_TOO_LOW)
     assert not kafka.calls
+
+
+@pytest.mark.parametrize("fixed", [20 * MB, None])
+@pytest.mark.parametrize(("broker", "key"), [(1, LEADER_RATE), (3, FOLLOWER_RATE)])
+def test_a_throttle_of_the_cluster_below_the_write_rate_is_told(
+    broker: int, key: str, fixed: int | None
+) -> None:
+    kafka, move = one_move()
+    plan = approve_batches("plan", [[move]])
+    settings = MoveSettings(bytes_per_second=fixed, write_rates={T0: 2.0 * MB})
+    rates = {one: BrokerRates(inherited={key: MB} if one == broker else {}) for one in (1, 3)}
+    seen = replace(kafka.look(find_needed(plan, None)), rates=rates)
+    verdict = decide(plan, None, Watch(), seen, settings).verdict
+    assert verdict.reason is Reason.THROTTLE_TOO_LOW
+    assert verdict.message == "producers write 2000000 B/s to what would be copied at 1000000 B/s"
+
+
+def test_a_throttle_of_the_cluster_above_the_write_rate_is_no_obstacle() -> None:
+    kafka, move = one_move()
+    plan = approve_batches("plan", [[move]])
+    rates = {one: BrokerRates(inherited={LEADER_RATE: 3 * MB}) for one in (1, 3)}
+    seen = replace(kafka.look(find_needed(plan, None)), rates=rates)
+    settings = MoveSettings(write_rates={T0: 2.0 * MB})
+    assert decide(plan, None, Watch(), seen, settings).verdict.reason is Reason.MOVING
 
 
 def test_the_throttle_doubles_while_nobody_suffers_and_halves_when_somebody_does() -> None:

@@ -226,11 +226,21 @@ class _Turn:
             return Verdict(
                 Reason.THROTTLE_OVERRIDDEN, "somebody else changed our throttle; no batch begins yet"
             )
-        written = write_rate(moves, settings)
-        if settings.bytes_per_second is not None and settings.bytes_per_second <= written:
-            message = f"producers write {written:.0f} B/s to what would be copied at {settings.bytes_per_second} B/s"
-            return Verdict(Reason.THROTTLE_TOO_LOW, message)
-        return self._find_conflict(moves)
+        return self._find_slow(moves) or self._find_conflict(moves)
+
+    def _find_slow(self, moves: list[Move]) -> Verdict | None:
+        """A throttle, ours or that of the whole cluster, at which what is copied would never arrive."""
+        settings = self._settings
+        rate = first_rate(moves, settings, self._run.bytes_per_second)
+        limits = [(rate, write_rate(moves, settings))]
+        for move in moves:
+            capped = find_wanted([move], self._seen, rate).rates.values()
+            limits.append((min(capped, default=rate), write_rate([move], settings)))
+        for limit, written in limits:
+            if limit <= written:
+                message = f"producers write {written:.0f} B/s to what would be copied at {limit} B/s"
+                return Verdict(Reason.THROTTLE_TOO_LOW, message)
+        return None
 
     def _find_conflict(self, moves: list[Move]) -> Verdict | None:
         """A foreign throttle where ours would be needed, or replicas that are catching up."""
