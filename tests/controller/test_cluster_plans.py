@@ -156,6 +156,33 @@ def running_world() -> World:
     return world
 
 
+def stop_late(world: World) -> None:
+    """The plan that runs is rejected when it could not be decided any more."""
+    world.pass_time(30 * 3600)
+    item = world.get(KIND, "mine") or {}
+    world.change(KIND, "mine", spec={**item["spec"], "approval": "Rejected"})
+    world.run(CLUSTER, "kafka")
+
+
+def test_rejected_plan_that_runs_stands_however_old_it_is() -> None:
+    world = running_world()
+    stop_late(world)
+    assert not world.desired().propose
+
+
+def test_old_plan_that_was_stopped_stands_for_a_day() -> None:
+    world = running_world()
+    stop_late(world)
+    world.report(plan=progress(PlanState.FINISHED, Reason.PLAN_REJECTED, uid="uid-mine"))
+    world.run(KIND, "mine")
+    assert world.run(CLUSTER, "kafka").again_seconds == 24 * 3600
+    assert not world.desired().propose
+    assert "before 2026-01-03T18:00:00Z" in world.message(CLUSTER, "kafka", "PlanPending")
+    world.pass_time(24 * 3600)
+    world.run(CLUSTER, "kafka")
+    assert world.desired().propose
+
+
 def delete_cluster(world: World) -> None:
     world.change(CLUSTER, "kafka", metadata={"deletionTimestamp": "2026-01-01T12:00:00Z"})
 

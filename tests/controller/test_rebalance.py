@@ -185,36 +185,6 @@ def test_rejected_plan_waits_for_the_keeper_and_stands() -> None:
     assert world.desired().propose
 
 
-def old_running_world() -> World:
-    """A plan that runs for longer than it could have been decided, where the mode is Automatic."""
-    world = proposed_world()
-    world.change("BalancedCluster", "kafka", spec=cluster(balance={"mode": "Automatic"})["spec"])
-    settle(world)
-    world.report(plan=progress(PlanState.RUNNING, Reason.MOVING, batch=1))
-    settle(world)
-    world.pass_time(30 * 3600)
-    return world
-
-
-def test_rejected_plan_that_runs_stands_however_old_it_is() -> None:
-    world = old_running_world()
-    decide(world, "Rejected")
-    assert not world.desired().propose
-
-
-def test_old_plan_that_was_stopped_stands_for_a_day() -> None:
-    world = old_running_world()
-    decide(world, "Rejected")
-    world.report(plan=progress(PlanState.FINISHED, Reason.PLAN_REJECTED, "stopped", batch=1))
-    settle(world)
-    assert not world.desired().propose
-    assert "before 2026-01-03T18:00:00Z" in world.message("BalancedCluster", "kafka", "PlanPending")
-    assert world.plan("BalancedCluster", "kafka").again_seconds == 24 * 3600
-    world.pass_time(24 * 3600)
-    settle(world)
-    assert world.desired().propose
-
-
 def test_old_plan_that_is_rejected_while_it_waits_names_a_time_to_come() -> None:
     world = ready_world()
     world.add(written("first", approval="Approved"))
@@ -331,12 +301,31 @@ def test_plan_without_cluster_says_so() -> None:
     assert "data/elsewhere" in world.message(KIND, "mine")
 
 
-def test_running_plan_whose_cluster_went_is_over() -> None:
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        ({"state": "Running"}, ("Finished", "PlanOutdated")),
+        ({"state": "Paused", "batch": 1}, ("Finished", "PlanOutdated")),
+        ({"state": "Paused"}, ("Proposed", "ClusterNotFound")),
+    ],
+    ids=["runs", "paused after a batch", "paused before the first"],
+)
+def test_plan_that_has_run_is_over_once_its_cluster_is_gone(
+    status: dict[str, Any], expected: tuple[str, str]
+) -> None:
     world = ready_world()
-    world.add(written("mine", cluster="gone"))
+    world.add(written("mine", cluster="gone", approval="Approved"))
+    world.change(KIND, "mine", status=status)
+    world.run(KIND, "mine")
+    assert state(world, "mine") == expected
+
+
+def test_plan_whose_cluster_went_promises_no_clean_kafka() -> None:
+    world = ready_world()
+    world.add(written("mine", cluster="gone", approval="Approved"))
     world.change(KIND, "mine", status={"state": "Running"})
     world.run(KIND, "mine")
-    assert state(world, "mine") == ("Finished", "MovesCancelled")
+    assert "if its keeper could still do so: look for throttles" in world.message(KIND, "mine")
 
 
 def test_plan_of_another_kafka_cluster_is_outdated_and_never_told() -> None:

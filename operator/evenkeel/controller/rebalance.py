@@ -117,12 +117,20 @@ def decide(given: PlanInput, at: Moment) -> Verdict:
 def _decide_alone(given: PlanInput, at: Moment) -> Verdict:
     plan = given.plan
     name = f"{plan.metadata.namespace}/{plan.spec.cluster_ref.name}"
-    if plan.has_begun:
-        message = f"BalancedCluster {name} is deleted; moves that were under way were cancelled before"
-        return Verdict(PlanState.FINISHED, Reason.MOVES_CANCELLED, message)
+    if _has_run(plan):
+        message = (
+            f"BalancedCluster {name} is deleted; what was under way was cancelled if its keeper could still do so:"
+            " look for throttles and reassignments in Kafka"
+        )
+        return Verdict(PlanState.FINISHED, Reason.PLAN_OUTDATED, message)
     over = _decide_rejected(plan, at)
     message = f"clusterRef: BalancedCluster {name} does not exist"
     return over or Verdict(PlanState.PROPOSED, Reason.CLUSTER_NOT_FOUND, message)
+
+
+def _has_run(plan: RebalancePlan) -> bool:
+    # An approved plan is Paused, too, where it was never let begin.
+    return plan.status.state is PlanState.RUNNING or (plan.has_begun and plan.status.batch > 0)
 
 
 def _decide_foreign(given: PlanInput, plans: Plans) -> Verdict | None:
