@@ -18,6 +18,8 @@ from evenkeel.domain.connection import Connection
 from evenkeel.domain.exchange import Owner
 from evenkeel.domain.moves import Batch, Move, MoveKind
 from evenkeel.errors import ConfigurationError, EvenkeelError, FencedError, InputError, RetryableError
+from evenkeel.keeper import claim as claim_module
+from evenkeel.keeper.claim import ClaimRecord, ClaimState, FoundClaim
 from evenkeel.keeper.moving.plan import ApprovedPlan, approve
 from evenkeel.keeper.moving.progress import MoveProgress
 from evenkeel.keeper.moving.run import RunState
@@ -245,6 +247,40 @@ def test_a_command_that_was_fenced_gives_nothing_back_that_is_its_successors() -
     session.close()
     claim.release.assert_not_called()
     claim.drop.assert_called_once_with()
+
+
+def test_a_command_that_finds_its_claim_taken_moves_nothing_and_gives_nothing_back() -> None:
+    claim, mover = MagicMock(), MagicMock()
+    session = Session(Connection(("b:1",)), Owner("i", "n", "n"), "c", claim, mover)
+    claim.keep.side_effect = FencedError("taken")
+    with pytest.raises(FencedError):
+        session.turn(approve(PLAN), MoveSettings())
+    session.close()
+    mover.turn.assert_not_called()
+    claim.release.assert_not_called()
+
+
+def test_a_command_that_was_replaced_under_its_name_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[FoundClaim | None] = [None]
+    monkeypatch.setattr(execute, "probe", MagicMock())
+    monkeypatch.setattr(execute, "_prepare", lambda _connection: "c")
+    monkeypatch.setattr(claim_module, "FencedAppender", MagicMock())
+    monkeypatch.setattr(claim_module, "_read", lambda _connection: found[0])
+    session = Session.open(Connection(("b:1",)), "n")
+    session.claim.drop()  # as after a write in doubt
+    found[0] = FoundClaim(ClaimRecord(execute.INSTALLATION, "n", "n", 2, ClaimState.RELEASED), 5, 0)
+    with pytest.raises(FencedError):
+        session.turn(approve(PLAN), MoveSettings())
+
+
+def test_a_command_that_ends_while_a_successor_runs_says_nothing_of_a_claim_that_stays(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    claim = MagicMock()
+    claim.release.side_effect = FencedError("taken")
+    Session(Connection(("b:1",)), Owner("i", "n", "n"), "c", claim, MagicMock()).close()
+    claim.drop.assert_called_once_with()
+    assert not capsys.readouterr().err
 
 
 def test_a_command_that_ends_gives_the_cluster_free() -> None:

@@ -1,17 +1,19 @@
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import pytest
 
 from evenkeel.domain import codec
 from evenkeel.domain.connection import Connection
 from evenkeel.domain.exchange import Owner
-from evenkeel.errors import FencedError
+from evenkeel.errors import EvenkeelError, FencedError, RetryableError
 from evenkeel.kafka.clients.reader import LogRecord
 from evenkeel.kafka.clients.transaction import Record
 from evenkeel.keeper import claim as claim_module
 from evenkeel.keeper.claim import (
+    RENEW_SECONDS,
     VALID_MS,
     Claim,
     ClaimRecord,
@@ -94,6 +96,8 @@ class Log:
         self.answers = list(found)
         self.written: list[ClaimRecord] = []
         self.fenced = False
+        self.failure: EvenkeelError | None = None
+        """Of the next write."""
 
     def read(self, _connection: Connection) -> FoundClaim | None:
         return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
@@ -107,16 +111,21 @@ class Log:
     def append_all(self, records: Iterable[Record]) -> None:
         if self.fenced:
             raise FencedError("fenced")
+        if self.failure is not None:
+            failure, self.failure = self.failure, None
+            raise failure
         self.written += [codec.loads(ClaimRecord, value) for _, value, _ in records]
 
     def close(self) -> None:
         """Nothing to give back."""
 
 
-def build_claim(monkeypatch: pytest.MonkeyPatch, log: Log) -> Claim:
+def build_claim(
+    monkeypatch: pytest.MonkeyPatch, log: Log, *, clock: Sequence[float] = (0.0,), once: bool = False
+) -> Claim:
     monkeypatch.setattr(claim_module, "_read", log.read)
     monkeypatch.setattr(claim_module, "FencedAppender", log)
-    return Claim(wall_ms=lambda: NOW)
+    return Claim(wall_ms=lambda: NOW, monotonic=lambda: clock[0], once=once)
 
 
 def test_a_claim_that_came_after_the_judgement_is_respected(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,3 +154,136 @@ def test_a_deleted_resource_does_not_release_the_claim_of_its_successor(
     log = Log(FoundClaim(ClaimRecord("installation-1", "uid-new", "ns/us", 4), 5, NOW))
     build_claim(monkeypatch, log).release(CONNECTION, US, "kafka-1")
     assert log.written == []
+
+
+def find_own(epoch: int, *, age_ms: int = 0, state: ClaimState = ClaimState.HELD) -> FoundClaim:
+    return FoundClaim(replace(OURS, epoch=epoch, state=state), 10 + epoch, NOW - age_ms)
+
+
+def lose_claim(
+    monkeypatch: pytest.MonkeyPatch, log: Log, successor: FoundClaim, *, once: bool = False
+) -> Claim:
+    """A claim that was held with epoch 4 and dropped, as after a write in doubt; the log holds `successor` since."""
+    log.answers = [find_own(3)]
+    claim = build_claim(monkeypatch, log, once=once)
+    assert claim.keep(CONNECTION, US, "kafka-1")
+    assert [one.epoch for one in log.written] == [4]
+    claim.drop()
+    log.answers = [successor]
+    return claim
+
+
+def test_a_process_that_starts_takes_a_claim_of_its_own_owner_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    log = Log(find_own(9))
+    claim = build_claim(monkeypatch, log)
+    assert claim.keep(CONNECTION, US, "kafka-1")
+    assert claim.epoch == 10
+
+
+def test_a_process_with_a_successor_of_its_own_owner_only_looks_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = Log()
+    claim = lose_claim(monkeypatch, log, find_own(5))
+    assert not claim.keep(CONNECTION, US, "kafka-1")
+    assert [one.epoch for one in log.written] == [4]
+    assert claim.report().owner == "ns/us"
+
+
+def test_a_process_that_thaws_does_not_fence_its_successor(monkeypatch: pytest.MonkeyPatch) -> None:
+    log, clock = Log(None), [0.0]
+    claim = build_claim(monkeypatch, log, clock=clock)
+    assert claim.keep(CONNECTION, US, "kafka-1")
+    clock[0], log.fenced, log.answers = RENEW_SECONDS, True, [find_own(2)]
+    assert not claim.keep(CONNECTION, US, "kafka-1")
+    assert log.fenced  # as long as it has not initialised again
+
+
+def test_what_a_successor_released_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    claim = lose_claim(monkeypatch, Log(), find_own(5, state=ClaimState.RELEASED))
+    assert claim.keep(CONNECTION, US, "kafka-1")
+    assert claim.epoch == 6
+
+
+def test_what_a_successor_does_not_renew_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claim_module, "ask_broker_time", lambda _connection: NOW)
+    claim = lose_claim(monkeypatch, Log(), find_own(5, age_ms=VALID_MS + 1))
+    assert claim.keep(CONNECTION, US, "kafka-1")
+    assert claim.epoch == 6
+
+
+def test_a_claim_whose_write_was_in_doubt_is_our_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = Log()
+    claim = lose_claim(monkeypatch, log, find_own(4))
+    log.failure = RetryableError("no answer")
+    with pytest.raises(RetryableError):
+        claim.keep(CONNECTION, US, "kafka-1")
+    log.answers = [find_own(5)]
+    assert claim.keep(CONNECTION, US, "kafka-1")
+    assert claim.epoch == 6
+
+
+def test_a_claim_that_was_fenced_while_it_was_written_is_a_successors(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    log = Log()
+    claim = lose_claim(monkeypatch, log, find_own(4))
+    log.failure = FencedError("fenced")
+    with pytest.raises(FencedError):
+        claim.keep(CONNECTION, US, "kafka-1")
+    log.answers = [find_own(5)]
+    assert not claim.keep(CONNECTION, US, "kafka-1")
+
+
+def test_epochs_of_another_cluster_tell_no_successor(monkeypatch: pytest.MonkeyPatch) -> None:
+    claim = lose_claim(monkeypatch, Log(), find_own(50))
+    assert claim.keep(CONNECTION, US, "kafka-2")
+    assert claim.epoch == 51
+
+
+def test_a_process_with_a_successor_does_not_release_its_claim(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = Log()
+    claim = lose_claim(monkeypatch, log, find_own(5))
+    with pytest.raises(FencedError, match="ns/us"):
+        claim.release(CONNECTION, US, "kafka-1")
+    assert [one.epoch for one in log.written] == [4]
+
+
+def test_a_claim_of_a_predecessor_is_released(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = Log(find_own(9))
+    build_claim(monkeypatch, log).release(CONNECTION, US, "kafka-1")
+    assert log.written[-1] == replace(OURS, epoch=10, state=ClaimState.RELEASED)
+
+
+@pytest.mark.parametrize(
+    "successor",
+    [
+        find_own(5),
+        find_own(5, state=ClaimState.RELEASED),
+        find_own(5, age_ms=VALID_MS + 1),
+        FoundClaim(FREE, 5, NOW),
+    ],
+    ids=["held", "released", "void", "of another owner"],
+)
+def test_a_claim_that_is_held_once_is_never_taken_back(
+    monkeypatch: pytest.MonkeyPatch, successor: FoundClaim
+) -> None:
+    claim = lose_claim(monkeypatch, Log(), successor, once=True)
+    with pytest.raises(FencedError):
+        claim.keep(CONNECTION, US, "kafka-1")
+
+
+def test_a_claim_that_is_held_once_and_in_doubt_is_taken_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    claim = lose_claim(monkeypatch, Log(), find_own(4), once=True)
+    assert claim.keep(CONNECTION, US, "kafka-1")
+    assert claim.epoch == 5
+
+
+def test_a_claim_that_is_held_once_and_fenced_is_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    log, clock = Log(None), [0.0]
+    claim = build_claim(monkeypatch, log, clock=clock, once=True)
+    assert claim.keep(CONNECTION, US, "kafka-1")
+    clock[0], log.fenced = RENEW_SECONDS, True  # the successor has not written yet
+    with pytest.raises(FencedError):
+        claim.keep(CONNECTION, US, "kafka-1")
+    assert log.fenced

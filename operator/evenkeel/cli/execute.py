@@ -176,7 +176,8 @@ class Session:
         """
         probe(connection)
         cluster_id = _prepare(connection)
-        claim = Claim(wall_ms=lambda: time.time_ns() // 1_000_000)
+        # A run of the same name in between may have cancelled this plan: to begin it anew would cancel theirs.
+        claim = Claim(wall_ms=lambda: time.time_ns() // 1_000_000, once=True)
         owner = Owner(INSTALLATION, name, name)
         session = cls(connection, owner, cluster_id, claim, Mover(claim, again=True))
         session._keep()
@@ -186,10 +187,10 @@ class Session:
         """One turn as the owner.
 
         Raises:
-            FencedError: another keeper has taken the cluster.
+            FencedError: another keeper has taken the cluster, even where it has given it back.
         """
-        self._keep()
         try:
+            self._keep()
             found = self.mover.turn(self.connection, plan, settings)
         except FencedError:
             self.fenced = True
@@ -205,6 +206,8 @@ class Session:
             return
         try:
             self.claim.release(self.connection, self.owner, self.cluster_id)
+        except FencedError:  # found out only now; nothing of ours stays
+            self.claim.drop()
         except EvenkeelError as error:
             sys.stderr.write(f"{error.reason}: the claim stays for 15 minutes: {error.message}\n")
             self.claim.drop()

@@ -3,15 +3,18 @@
 Read first without a producer. A foreign claim that was renewed within 15 minutes by the brokers' clock is
 respected: this keeper measures only. Otherwise the transactional id of the cluster is taken over, which
 fences a predecessor that still lives, and the claim is read again and written.
+
+A process that starts goes on with a claim of its owner at once. One that has held it and finds a higher epoch has
+a successor, whose claim it respects like a foreign one.
 """
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 
 from evenkeel import names
 from evenkeel.domain import codec
@@ -21,6 +24,7 @@ from evenkeel.errors import FencedError, InputError
 from evenkeel.kafka.clients.append import Appender
 from evenkeel.kafka.clients.reader import LogRecord, PartitionReader
 from evenkeel.kafka.clients.transaction import FencedAppender, Record
+from evenkeel.reasons import Reason
 
 VALID_MS = 15 * 60 * 1000
 """A foreign claim that was not renewed for so long is void."""
@@ -77,7 +81,13 @@ class Verdict(StrEnum):
 
 
 def judge(
-    found: FoundClaim | None, owner: Owner, *, now_ms: int, broker_now_ms: int | None, watched_ms: int
+    found: FoundClaim | None,
+    owner: Owner,
+    *,
+    now_ms: int,
+    broker_now_ms: int | None,
+    watched_ms: int,
+    succeeded: bool = False,
 ) -> Verdict:
     """Whether a claim may be taken.
 
@@ -87,8 +97,11 @@ def judge(
         now_ms: our wall clock.
         broker_now_ms: the brokers' clock, where it was asked for.
         watched_ms: for how long, by our monotonic clock, this very claim was seen unrenewed.
+        succeeded: it came after one that this process held: where it names us, a successor wrote it.
     """
-    if found is None or found.record.state is ClaimState.RELEASED or found.record.is_of(owner):
+    if found is None or found.record.state is ClaimState.RELEASED:
+        return Verdict.TAKE
+    if found.record.is_of(owner) and not succeeded:
         return Verdict.TAKE
     if watched_ms > VALID_MS:
         return Verdict.TAKE
@@ -112,13 +125,26 @@ def find_claim(records: Iterable[LogRecord]) -> FoundClaim | None:
 
 
 class Claim:
-    """This keeper's hold on a Kafka cluster. `keep` once per cycle; all writes of the owner go by `write`."""
+    """This keeper's hold on a Kafka cluster. `keep` once per cycle; all writes of the owner go by `write`.
+
+    Args:
+        wall_ms: wall clock, milliseconds since the epoch.
+        monotonic: the clock for ages, seconds.
+        once: what was lost to somebody else is never taken back, not even when it is free again.
+    """
 
     def __init__(
-        self, *, wall_ms: Callable[[], int], monotonic: Callable[[], float] = time.monotonic
+        self,
+        *,
+        wall_ms: Callable[[], int],
+        monotonic: Callable[[], float] = time.monotonic,
+        once: bool = False,
     ) -> None:
         self._wall_ms = wall_ms
         self._monotonic = monotonic
+        self._once = once
+        self._epochs: dict[str, int] = {}
+        """The newest that this process claimed, by cluster; stays when the claim is dropped."""
         self._appender: FencedAppender | None = None
         self._record: ClaimRecord | None = None
         self._renewed_at = 0.0
@@ -145,18 +171,22 @@ class Claim:
         """Take the claim, or renew it when it is time. Returns whether it is held.
 
         Raises:
+            FencedError: it was lost, and is held `once`; or somebody else takes it at this moment.
             RetryableError, ConfigurationError: Kafka did not let us find out or write.
         """
         if self._record is not None and not self._record.is_of(owner):
             self.drop()  # Desired names another owner: the old claim is void after a while
         if self._record is not None:
             if self._monotonic() - self._renewed_at >= RENEW_SECONDS:
-                with contextlib.suppress(FencedError):
+                try:
                     self.confirm()
+                except FencedError:
+                    if self._once:
+                        raise
             if self._record is not None:
                 return True
-        verdict, found = self._judge(connection, owner)
-        if verdict is not Verdict.TAKE:
+        found = _read(connection)
+        if self._judge(connection, owner, cluster_id, found) is not Verdict.TAKE:
             return False
         return self._take(connection, owner, cluster_id, found)
 
@@ -201,6 +231,7 @@ class Claim:
         """Hold the claim if this very resource does, perhaps by a predecessor of this process; whether it is held.
 
         Raises:
+            FencedError: a successor of this process does.
             EvenkeelError: Kafka does not answer; call again.
         """
         if self._record is None:
@@ -208,6 +239,10 @@ class Claim:
             # By UID alone: a resource of the same name that was made again may hold the claim by now.
             if found is None or found.record.uid != owner.uid or found.record.state is ClaimState.RELEASED:
                 return False
+            if self._is_succeeded(cluster_id, found):
+                verdict = self._judge(connection, owner, cluster_id, found)
+                if verdict is not Verdict.TAKE:
+                    raise _build_fenced(found)
             self._take(connection, owner, cluster_id, found)
         return self._record is not None
 
@@ -217,21 +252,29 @@ class Claim:
             self._appender.close()
         self._appender = self._record = None
 
-    def _judge(self, connection: Connection, owner: Owner) -> tuple[Verdict, FoundClaim | None]:
-        found = _read(connection)
-        watched_ms = self._watch(found)
-        verdict = judge(found, owner, now_ms=self._wall_ms(), broker_now_ms=None, watched_ms=watched_ms)
+    def _is_succeeded(self, cluster_id: str, found: FoundClaim | None) -> bool:
+        """Whether somebody claimed the cluster after this process did."""
+        return found is not None and 0 < self._epochs.get(cluster_id, 0) < found.record.epoch
+
+    def _judge(
+        self, connection: Connection, owner: Owner, cluster_id: str, found: FoundClaim | None
+    ) -> Verdict:
+        succeeded = self._is_succeeded(cluster_id, found)
+        if found is not None and succeeded and self._once:
+            raise _build_fenced(found)
+        judge_at = partial(
+            judge, found, owner, now_ms=self._wall_ms(), watched_ms=self._watch(found), succeeded=succeeded
+        )
+        verdict = judge_at(broker_now_ms=None)
         if verdict is Verdict.ASK_BROKER:
-            broker_now = ask_broker_time(connection)
-            verdict = judge(
-                found, owner, now_ms=self._wall_ms(), broker_now_ms=broker_now, watched_ms=watched_ms
-            )
+            verdict = judge_at(broker_now_ms=ask_broker_time(connection))
         self._foreign = found.record.name if found and verdict is Verdict.RESPECT else ""
-        return verdict, found
+        return verdict
 
     def _take(self, connection: Connection, owner: Owner, cluster_id: str, judged: FoundClaim | None) -> bool:
         """Fence and write, unless there is a newer claim than the one that was judged."""
         appender = FencedAppender(connection, names.transactional_id(cluster_id))
+        before = self._epochs.get(cluster_id, 0)
         try:
             appender.initialise()
             found = _read(connection)
@@ -241,9 +284,12 @@ class Claim:
                 return False
             epoch = 1 + (found.record.epoch if found else 0)
             record = ClaimRecord(owner.installation, owner.uid, owner.name, epoch)
+            self._epochs[cluster_id] = epoch  # before the answer: a record in doubt is ours if it is found
             appender.append_all([_encode(record)])
-        except BaseException:
+        except BaseException as error:
             appender.close()
+            if isinstance(error, FencedError):  # not written: a record with this epoch is somebody else's
+                self._epochs[cluster_id] = before
             raise
         self._appender, self._record, self._renewed_at = appender, record, self._monotonic()
         return True
@@ -270,6 +316,11 @@ def _read(connection: Connection) -> FoundClaim | None:
     with PartitionReader(connection, names.CONTROL_TOPIC) as reader:
         start, _ = reader.bounds()
         return find_claim(reader.read(start))
+
+
+def _build_fenced(found: FoundClaim) -> FencedError:
+    message = f"this Kafka cluster was claimed by {found.record.name} since this process held it"
+    return FencedError(message, reason=Reason.CLUSTER_OWNED_ELSEWHERE)
 
 
 def _encode(record: ClaimRecord) -> Record:
