@@ -8,6 +8,7 @@ from evenkeel.controller.cluster_end import LOOK_SECONDS, PATIENCE
 from evenkeel.controller.plan import Plan
 from evenkeel.domain.exchange import Fault
 from evenkeel.domain.moves import PlanState
+from evenkeel.kube.events import EventType
 from evenkeel.reasons import Reason
 from tests.support.plans import progress, written
 from tests.support.world import World, cluster, ready_world
@@ -109,4 +110,37 @@ def test_report_that_nobody_writes_any_more_is_no_answer() -> None:
     look(world)
     world.pass_time(PATIENCE.total_seconds())
     look(world)
+    assert not is_guarded(world)
+
+
+def end_keeper(world: World) -> None:
+    world.change("Deployment", DEPLOYMENT, metadata={"deletionTimestamp": "2026-01-01T12:00:00Z"})
+
+
+def warnings(plan: Plan) -> list[tuple[Reason, str]]:
+    return [(one.note.reason, one.note.message) for one in plan.sayings if one.note.type is EventType.WARNING]
+
+
+def test_keeper_that_is_deleted_first_is_a_warning() -> None:
+    world = ending_world()
+    end_keeper(world)
+    message = "the keeper was deleted before it said that nothing is under way: moves and throttles may be left in Kafka"
+    assert warnings(look(world)) == [(Reason.KEEPER_UNAVAILABLE, message)]
+
+
+def test_namespace_that_ends_is_a_warning() -> None:
+    world = ending_world()
+    item = world.store.get("Namespace", "", "data")
+    assert item is not None
+    world.add({**item, "metadata": {**item["metadata"], "deletionTimestamp": "2026-01-01T12:00:00Z"}})
+    ((reason, message),) = warnings(look(world))
+    assert reason is Reason.KEEPER_UNAVAILABLE
+    assert message.startswith("the namespace is being deleted with the keeper")
+
+
+def test_keeper_that_let_go_may_be_deleted_without_a_word() -> None:
+    world = ending_world()
+    world.report(released=True)
+    end_keeper(world)
+    assert look(world).sayings == ()
     assert not is_guarded(world)

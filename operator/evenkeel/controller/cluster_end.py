@@ -48,16 +48,26 @@ def plan_end(given: EndInput, tell: Child, at: Moment) -> Plan:
     if names.FINALIZER_MOVES not in cluster.metadata.finalizers:
         return Plan()
     free = patch_finalizer(cluster, wanted=False)
-    if given.namespace_ends or _is_keeper_gone(given.deployment) or _is_released(given):
+    if _is_released(given):
         return Plan(patches=(free,))
-    if _answers(given):
-        return _wait(given, tell, at, LOOK_SECONDS)
-    left = (_find_silence(given, at) + PATIENCE - at.now).total_seconds()
-    if left > 0:
+    left = LOOK_SECONDS
+    if not _answers(given):
+        left = (_find_silence(given, at) + PATIENCE - at.now).total_seconds()
+    loss = _find_loss(given, left)
+    if not loss:
         return _wait(given, tell, at, max(1.0, left))
-    message = f"no word from the keeper for {PATIENCE.total_seconds():.0f} s: moves and throttles may be left in Kafka"
+    message = f"{loss}: moves and throttles may be left in Kafka"
     note = Note(Reason.KEEPER_UNAVAILABLE, message, "Delete", EventType.WARNING)
     return Plan(patches=(free,), sayings=(Saying(given.item, note),))
+
+
+def _find_loss(given: EndInput, left: float) -> str:
+    """Why nobody waits for the keeper any more; empty: it is waited for."""
+    if given.namespace_ends:
+        return "the namespace is being deleted with the keeper, before it said that nothing is under way"
+    if given.deployment is None or "deletionTimestamp" in given.deployment["metadata"]:
+        return "the keeper was deleted before it said that nothing is under way"
+    return "" if left > 0 else f"no word from the keeper for {PATIENCE.total_seconds():.0f} s"
 
 
 def _wait(given: EndInput, tell: Child, at: Moment, seconds: float) -> Plan:
@@ -108,7 +118,3 @@ def _answers(given: EndInput) -> bool:
 def _is_released(given: EndInput) -> bool:
     report = given.report
     return report is not None and report.released and report.desired_version == given.desired.version
-
-
-def _is_keeper_gone(deployment: Object | None) -> bool:
-    return deployment is None or "deletionTimestamp" in deployment["metadata"]
