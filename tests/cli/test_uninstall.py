@@ -271,3 +271,18 @@ async def test_plans_that_do_not_run_stay() -> None:
     kube = FakeKube(*installed(), *plans)
     await uninstall.uninstall(kube, OPERATOR, Deadline(5.0))  # type: ignore[arg-type]
     assert sum(item["kind"] == "RebalancePlan" for item in kube.objects) == 3
+
+
+@pytest.mark.parametrize("status", [{}, {"state": "Proposed"}])
+def test_an_approved_plan_may_begin_at_any_moment(status: dict[str, Any]) -> None:
+    plan = build("RebalancePlan", "main-1", "kafka", spec={"approval": "Approved"}, status=status)
+    assert uninstall.find_running([plan]) == ["kafka/main-1"]
+
+
+@pytest.mark.parametrize(
+    ("approval", "state"),
+    [("Approved", "Finished"), ("Approved", "Paused"), ("Pending", "Proposed"), ("Rejected", "Proposed")],
+)
+def test_other_plans_that_have_not_begun_do_not(approval: str, state: str) -> None:
+    plan = build("RebalancePlan", "main-1", "kafka", spec={"approval": approval}, status={"state": state})
+    assert uninstall.find_running([plan]) == []

@@ -1,7 +1,7 @@
 """`evenkeel uninstall`: remove what the operator made, before the chart itself is removed.
 
 What people declared stays as it is. Refuses while pods mount a dataset: without the node cache they
-could not be ended; and while replicas move: nobody would take back the throttles.
+could not be ended; and while replicas move or are about to: nobody would take back the throttles.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from evenkeel import names
-from evenkeel.domain.moves import PlanState
+from evenkeel.domain.moves import Approval, PlanState
 from evenkeel.errors import EvenkeelError, RetryableError
 from evenkeel.kube import resources
 from evenkeel.kube.client import Kube
@@ -125,7 +125,7 @@ async def uninstall(kube: Kube, operator: Operator, deadline: Deadline) -> None:
     """Every step may be done again: a call that was cut off is simply repeated.
 
     Raises:
-        RefusedError: pods mount a dataset, or a plan of moves runs.
+        RefusedError: pods mount a dataset, or a plan of moves runs or may begin.
         TimeoutError: the deadline passed; says what was waited for.
         EvenkeelError: as every call of `Kube`.
     """
@@ -158,7 +158,7 @@ async def _refuse_if_used(kube: Kube) -> None:
     if running:
         shown = ", ".join(running[:NAMED_AT_MOST])
         raise RefusedError(
-            f"replicas are being moved by RebalancePlan {shown}: wait until it is finished, or set its"
+            f"replicas are moved, or about to be, by RebalancePlan {shown}: wait until it is finished, or set its"
             " spec.approval to Rejected (kubectl evenkeel cancel)"
         )
     found = find_mounting(await kube.list(resources.POD))
@@ -171,18 +171,20 @@ async def _refuse_if_used(kube: Kube) -> None:
 
 
 def find_running(plans: Sequence[Object]) -> list[str]:
-    """`namespace/name` of plans of moves that have begun and are not finished."""
+    """`namespace/name` of plans of moves that have begun, or may begin at any moment, and are not finished."""
     return sorted(
-        f"{plan['metadata']['namespace']}/{plan['metadata']['name']}"
-        for plan in plans
-        if _has_begun(plan.get("status") or {})
+        f"{plan['metadata']['namespace']}/{plan['metadata']['name']}" for plan in plans if _may_run(plan)
     )
 
 
-def _has_begun(status: Object) -> bool:
-    """One that was approved while its cluster is paused is Paused too, before its first batch."""
+def _may_run(plan: Object) -> bool:
+    """An approved one may begin before the keeper is removed; not while its cluster is paused."""
+    status = plan.get("status") or {}
     state = status.get("state")
-    return state == PlanState.RUNNING or (state == PlanState.PAUSED and status.get("batch", 0) > 0)
+    if state == PlanState.PAUSED:
+        return bool(status.get("batch", 0) > 0)
+    approved = plan["spec"].get("approval") == Approval.APPROVED
+    return state == PlanState.RUNNING or (approved and state != PlanState.FINISHED)
 
 
 def find_mounting(pods: Sequence[Object]) -> list[str]:
