@@ -161,7 +161,7 @@ class RebalancePlanSpec(Base):
     """Kafka's id of the cluster that was measured; the plan never runs on another. Absent: not checked."""
     expiration_time: datetime | None = None
     """A plan that nobody decides until then expires; default: 24 hours after it was made. After a rejection
-    nothing new is proposed before it."""
+    nothing new is proposed before it, nor within 24 hours after what had begun was cancelled."""
     reason: Annotated[str, Field(max_length=128, pattern=r"^([A-Z][A-Za-z]*)?$")] = ""
     """Why it was proposed, as one CamelCase word."""
     message: Annotated[str, Field(max_length=MESSAGE_LIMIT)] = ""
@@ -191,7 +191,7 @@ class RebalancePlanStatus(Status):
 
     state: PlanState | None = None
     """Proposed: nothing runs. Running: its moves do. Paused: the batch under way is finished, no other begins.
-    Finished: it will do nothing more, and nothing of it is left in Kafka; condition Ready says how it ended."""
+    Finished: it will do nothing more; condition Ready says how it ended, and what may be left in Kafka."""
     batch: Count = 0
     """Number of the batch that runs, from 1; 0: none has begun."""
     batches: Count = 0
