@@ -13,7 +13,8 @@ class ConditionType(StrEnum):
 
     READY = "Ready"
     RECONCILING = "Reconciling"
-    """Only while work goes on, as kstatus reads it; absent otherwise."""
+    """Only while work goes on, as kstatus reads it; absent otherwise. False on a cluster that is being deleted: since when
+    its keeper has not answered."""
     STALLED = "Stalled"
     """Only where somebody has to change something, as kstatus reads it; absent otherwise."""
     BALANCED = "Balanced"
