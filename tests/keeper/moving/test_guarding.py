@@ -4,6 +4,7 @@ import pytest
 
 from evenkeel.errors import InputError, RetryableError
 from evenkeel.keeper.moving.run import RunState
+from evenkeel.keeper.moving.settings import Control
 from evenkeel.keeper.moving.steps import Place
 from evenkeel.reasons import Reason
 from tests.support.moving_kafka import GB, MB
@@ -188,6 +189,22 @@ def test_what_holds_a_replica_that_is_nowhere_is_told() -> None:
     world = lose_source_disk()
     held = world.run(lambda found: found.reason is Reason.MOVE_HELD)
     assert "t-0 (MoveStalled): broker 1 does not tell where it lies" in held.message
+
+
+def test_a_move_that_waited_for_long_to_begin_has_its_time_to_grow() -> None:
+    kafka, move = one_move()
+    world = build_world([move], kafka=kafka)
+    world.turn()
+    world.want(control=Control.PAUSE)
+    for _ in range(400):
+        world.turn()
+    assert not kafka.partition(T0).adding
+    kafka.isolated = {3}
+    world.want(control=Control.RUN)
+    for _ in range(10):
+        world.turn()
+    kafka.isolated = set()
+    assert world.run().reason is Reason.MOVED
 
 
 @pytest.mark.parametrize("again", [False, True])

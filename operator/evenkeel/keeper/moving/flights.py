@@ -228,6 +228,8 @@ def note_growth(
     grown: dict[TopicPartition, tuple[int, float]] = {}
     for flight in flights:
         size, at = watch.grown.get(flight.key, (0, seen.at))
+        if find_status(flight, seen) is Status.IDLE:
+            at = seen.at  # what waits to begin does not stall
         copied = copied_bytes(flight.move, seen)
         grown[flight.key] = (copied, seen.at) if copied is not None and copied > size else (size, at)
     return grown
