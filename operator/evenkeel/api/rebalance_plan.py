@@ -161,7 +161,7 @@ class RebalancePlanSpec(Base):
     """Kafka's id of the cluster that was measured; the plan never runs on another. Absent: not checked."""
     expiration_time: datetime | None = None
     """A plan that nobody decides until then expires; default: 24 hours after it was made. After a rejection
-    nothing new is proposed before it, nor within 24 hours after what had begun was cancelled."""
+    nothing new is proposed before it, nor within 24 hours after the end of the rejected plan."""
     reason: Annotated[str, Field(max_length=128, pattern=r"^([A-Z][A-Za-z]*)?$")] = ""
     """Why it was proposed, as one CamelCase word."""
     message: Annotated[str, Field(max_length=MESSAGE_LIMIT)] = ""

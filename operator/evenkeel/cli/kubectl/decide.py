@@ -192,7 +192,7 @@ def tell_next(plan: RebalancePlan, wish: Wish) -> str:
         return f"{name} approved; {follow}"
     if wish is Wish.CANCEL:
         return f"{name} is being cancelled where that is safe; {follow}"
-    return f"{name} rejected; no other plan is proposed before it expires"
+    return f"{name} rejected; no other plan is proposed before it expires, nor for 24 h"
 
 
 def _tell_topics(proposal: ProposedPlan) -> str:
