@@ -205,6 +205,20 @@ def test_deleted_cluster_waits_until_its_moves_are_cancelled() -> None:
     assert not is_guarded(world)
 
 
+def test_plan_that_is_deleted_while_it_runs_guards_its_cluster_until_nothing_is_under_way() -> None:
+    world = running_world()
+    world.store.put("DELETED", world.get(KIND, "mine") or {})
+    world.run(CLUSTER, "kafka", patches=True)
+    assert world.desired().plan is None
+    assert is_guarded(world), "the keeper has not heard of it"
+    world.report(settled=False)
+    world.run(CLUSTER, "kafka", patches=True)
+    assert is_guarded(world), "what runs is being cancelled"
+    world.report(settled=True)
+    world.run(CLUSTER, "kafka", patches=True)
+    assert not is_guarded(world)
+
+
 def test_release_that_was_said_before_the_newest_word_does_not_count() -> None:
     world = running_world()
     delete_cluster(world)

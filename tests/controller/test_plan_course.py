@@ -138,6 +138,8 @@ class Course:
         told = self._told()
         open_ones = [one for one in self._plans() if (one.get("status") or {}).get("state") != "Finished"]
         assert (told is None) == (not open_ones)
+        self.world.report(settled=self.running is None)
+        self.world.run("BalancedCluster", "kafka", patches=True)
         finalizers = (self.world.get("BalancedCluster", "kafka") or {})["metadata"].get("finalizers") or []
         approved = told is not None and (told.approval is Approval.APPROVED or self.running == told.uid)
         assert (finalizers == [names.FINALIZER_MOVES]) == approved

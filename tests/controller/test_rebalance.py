@@ -122,6 +122,8 @@ def test_end_is_ready_with_its_reason_and_frees_the_cluster(reason: Reason) -> N
         plan=progress(PlanState.FINISHED, reason, "why", percent=100, bytes_done=2200, eta_seconds=0)
     )
     settle(world)
+    world.report(settled=True)
+    settle(world)
     assert world.condition(KIND, NAME) == ("True", reason)
     assert world.condition(KIND, NAME, "Reconciling") == ("", "")
     status = (world.get(KIND, NAME) or {})["status"]

@@ -217,6 +217,25 @@ def test_an_approved_plan_waits_for_a_broker_that_restarts() -> None:
     assert keeper.finish().reason is Reason.MOVED
 
 
+def test_nothing_is_under_way_before_a_plan_and_after_it_is_cancelled() -> None:
+    keeper = opened()
+    keeper.turn()
+    assert keeper.balancing.settled
+    keeper.decide(Approval.APPROVED)
+    copying(keeper)
+    assert not keeper.balancing.settled
+    keeper.want(plan=None)
+    keeper.turn()
+    assert not keeper.balancing.settled, "it is being cancelled"
+    for _ in range(30):
+        keeper.turn()
+    assert keeper.balancing.settled
+    assert not any(one.adding for one in keeper.kafka.topics["t"].partitions)
+    keeper.claim.held = False
+    keeper.turn()
+    assert not keeper.balancing.settled, "nothing is known without the claim"
+
+
 def test_without_the_claim_nothing_is_done() -> None:
     keeper = approved()
     keeper.claim.held = False

@@ -83,7 +83,7 @@ def plan_cluster(given: ClusterInput, at: Moment) -> Plan:
     return Plan(
         children=(*keeper, *(() if proposal.child is None else (proposal.child,))),
         removals=remove_outlived(given.plans, at.now),
-        patches=guard_cluster(given.plans),
+        patches=guard_cluster(given.plans, settled=_is_settled(given)),
         status=status,
         sayings=tuple(Saying(given.item, note) for note in transitions(present, conditions, "Measure")),
         again_seconds=next_look(given.plans, at.now),
@@ -120,6 +120,11 @@ def _decide_ready(given: ClusterInput) -> tuple[Condition, ...]:
     message = f"{report.brokers or 0} brokers with {len(report.volumes)} volumes are measured"
     gap = _gap(report) or _gap(report, "volume/") or given.places_problem
     return is_ready(Reason.MEASURED, clip(f"{message}, but {gap}" if gap else message))
+
+
+def _is_settled(given: ClusterInput) -> bool:
+    report = given.report
+    return report is not None and report.desired_version == given.desired.version and report.settled
 
 
 def _is_told(given: ClusterInput, report: Report) -> bool:

@@ -77,10 +77,16 @@ def remove_outlived(plans: Plans, now: datetime) -> tuple[Removal, ...]:
     return tuple(Removal(REBALANCE_PLAN, meta.namespace, meta.name, meta.uid) for meta in metas)
 
 
-def guard_cluster(plans: Plans) -> tuple[Patch, ...]:
-    """Puts the finalizer on the cluster from a plan's approval to its end, and takes it away."""
+def guard_cluster(plans: Plans, *, settled: bool) -> tuple[Patch, ...]:
+    """Puts the finalizer on the cluster from a plan's approval to its end, and takes it away.
+
+    Args:
+        plans: the open one may run.
+        settled: the keeper has said, knowing of the open plan, that nothing is under way. A plan that is deleted while
+            it runs has moves in Kafka until then.
+    """
     present = names.FINALIZER_MOVES in plans.cluster.metadata.finalizers
-    wanted = needs_guard(plans.open)
+    wanted = needs_guard(plans.open) or (present and not settled)
     return () if wanted == present else (patch_finalizer(plans.cluster, wanted=wanted),)
 
 

@@ -338,4 +338,7 @@ class Report:
     faults: tuple[Fault, ...] = ()
     released: bool = False
     """The claim was given back, as Desired.release asked."""
+    settled: bool = False
+    """Nothing of any plan is under way in Kafka, for all that this keeper can do about it. False, too, while it does not
+    know: without the claim, or before its first turn."""
     schema_version: int = SCHEMA_VERSION

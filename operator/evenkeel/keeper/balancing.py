@@ -50,6 +50,11 @@ class Balancing:
         """Of the open plan."""
         return self.runner.report
 
+    @property
+    def settled(self) -> bool:
+        """Whether nothing of any plan is under way."""
+        return self.runner.settled
+
     def plan(
         self,
         desired: Desired,

@@ -317,6 +317,7 @@ class Cycle:
             claim=self._claim_report,
             measured=measured,
             released=self._released,
+            settled=self._balancing.settled,
             snapshot=self._measuring.snapshot if measured else None,
             topics=self._measuring.newest.topics if self._measuring.newest else {},
             plan=self._plan,

@@ -41,6 +41,7 @@ class Facts:
     claim: ClaimReport | None = None
     measured: bool = False
     released: bool = False
+    settled: bool = False
     snapshot: ClusterSnapshot | None = None
     topics: Mapping[str, TopicAnswer] = field(default_factory=dict)
     plan: RoutesPlan | None = None
@@ -80,6 +81,7 @@ def build_report(desired: Desired, facts: Facts, before: Report | None) -> Repor
         plan=facts.progress,
         faults=unique_faults(facts.faults),
         released=facts.released,
+        settled=facts.settled,
     )
     if facts.snapshot is None:
         return report

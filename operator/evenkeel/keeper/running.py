@@ -83,6 +83,8 @@ class PlanRunner:
         """When the disks show what the newest plan has moved, by the clock; None: no plan ran lately."""
         self.unfinished = False
         """A plan has had its turn whole, and nothing was found since that says it was enough."""
+        self.settled = False
+        """The newest turn found nothing of any plan under way in Kafka."""
         if before is not None and before.batch > 0:
             self.settles_at = monotonic() + 60.0 + SETTLE_SECONDS
             self.unfinished = before.reason in (Reason.MOVED, Reason.PLAN_OUTDATED)
@@ -146,6 +148,7 @@ class PlanRunner:
         if not self._claim.held:
             self._mover.forget()
             self._keep(desired)
+            self.settled = False
             return []
         try:
             self._turn(desired)
@@ -183,7 +186,7 @@ class PlanRunner:
         """Another connection or cluster: nothing known holds there."""
         self._mover.forget()
         self.report = self.settles_at = self._doubt = None
-        self.unfinished = False
+        self.unfinished = self.settled = False
         self._rates, self._volumes, self._waits_ms = {}, {}, None
 
     def _open(self, connection: Connection) -> AbstractContextManager[Hand]:
@@ -198,7 +201,7 @@ class PlanRunner:
     def _turn(self, desired: Desired) -> None:
         plan, last = desired.plan, self._keep(desired)
         if plan is None or desired.release or (last is not None and last.state is PlanState.FINISHED):
-            self._mover.turn(desired.connection, None, self._settings(desired, None))
+            self._stop(desired)
             return
         approved = self._approve(plan)
         run = self._mover.recall(desired.connection)
@@ -223,8 +226,13 @@ class PlanRunner:
         if standing is None:
             self._go_on(desired, plan, approved)
             return
-        self._mover.turn(desired.connection, None, self._settings(desired, None))
+        self._stop(desired)
         self._tell(build_waiting(plan, standing, self.report))
+
+    def _stop(self, desired: Desired) -> None:
+        """Have nothing run: what is under way is cancelled."""
+        progress = self._mover.turn(desired.connection, None, self._settings(desired, None))
+        self.settled = progress is not None and (progress.over or not progress.plan)
 
     def _find_doubt(self, plan: DesiredPlan) -> tuple[Contradiction | None, bool] | None:
         """What speaks against the plan, and whether it is believed; None: it was not judged yet."""
@@ -238,9 +246,11 @@ class PlanRunner:
 
     def _go_on(self, desired: Desired, plan: DesiredPlan, approved: ApprovedPlan) -> None:
         settings = self._settings(desired, plan)
+        self.settled = False  # whatever becomes of this turn
         progress = self._mover.turn(desired.connection, approved, settings)
         if progress is None:
             return
+        self.settled = progress.over
         if progress.plan != approved.id:
             message = "approved; what ran before it is being cancelled"
             standing = Standing(PlanState.PROPOSED, Reason.PENDING, message)
