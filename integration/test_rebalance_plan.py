@@ -195,6 +195,8 @@ def test_from_proposal_to_end(api: Api, start_operator: StartOperator) -> None:
     api.kubectl("wait", "--for=condition=Ready", f"rbp/{NAME}", "-n", api.namespace, "--timeout=30s")
     assert api.condition("rbp", NAME) == ("True", "Moved")
     keeper.await_desired("the end", lambda one: one.plan is None)
+    assert _finalizers(api), "until the keeper says that nothing is under way"
+    keeper.say(settled=True)
     wait_until("the finalizer to go", lambda: not _finalizers(api), seconds=30, every=0.3)
 
 

@@ -249,7 +249,7 @@ def test_a_partition_that_lost_its_leader_is_avoided(kafka_cluster: StartKafka) 
 
 def _partitions(producer: Producer, topic: str) -> set[int]:
     """Partitions that the schedule in force still uses."""
-    schedule = producer._lanes[topic]._schedule
+    schedule = producer._state.lanes[topic]._schedule
     return {p for p in range(3) if schedule is not None and p in schedule}
 
 

@@ -66,10 +66,10 @@ final class Router {
         return new TreeSet<>(runs.keySet());
     }
 
-    /** The table in force; null: none. */
+    /** The table in force; null: none. One that has just come is in force with the next refresh. */
     RouteTable table(String topic) {
         Followed now = followed.get(topic);
-        return now == null ? null : now.table;
+        return now == null ? null : now.inForce;
     }
 
     /** The cluster as the topic's records saw it last; null: there were none of late. */
@@ -229,6 +229,7 @@ final class Router {
         /** The largest since the table came: who falls silent has not spent more of the budget. */
         private double rate;
         private volatile double mix = -1;
+        private volatile RouteTable inForce;
         private boolean[] led;
 
         private Followed(RouteTable table, long since, long nowMs, Followed former) {
@@ -237,6 +238,7 @@ final class Router {
             this.sinceMs = nowMs;
             this.markBytes = former == null ? since : former.markBytes;
             this.markMs = former == null ? nowMs : former.markMs;
+            this.inForce = former == null ? null : former.inForce;
         }
 
         private void refresh(TopicRun run, long nowMs, boolean[] leaders) {
@@ -250,6 +252,7 @@ final class Router {
                 led = leaders;
                 run.follow(now.weights);
             }
+            inForce = table;
         }
 
         /** Bytes per second since the table came, or over the last minute if that is more. */

@@ -44,14 +44,27 @@ class RouterTest {
     }
 
     @Test
+    void tellsATableWhenItIsInForce() {
+        router.accept("t", table(1, 1), 2, NOW);
+        assertNull(router.table("t"));
+        router.refresh(NOW, Map.of());
+        router.accept("t", table(1, 2), 2, NOW);
+        assertEquals(1, router.table("t").epoch);
+        router.refresh(NOW, Map.of());
+        assertEquals(2, router.table("t").epoch);
+    }
+
+    @Test
     void ignoresLowerEpochs() {
         router.accept("t", table(2, 5), 2, NOW);
         router.accept("t", table(2, 5), 2, NOW);
         router.accept("t", table(2, 4), 2, NOW);
         router.accept("t", table(1, 9), 2, NOW);
+        router.refresh(NOW, Map.of());
         assertEquals(5, router.table("t").epoch);
         assertEquals(3, router.counts().lower);
         router.accept("t", table(3, 1), 2, NOW);
+        router.refresh(NOW, Map.of());
         assertEquals(3, router.table("t").ownerEpoch);
     }
 
@@ -60,6 +73,7 @@ class RouterTest {
         router.accept("t", table(1, 1), 2, NOW);
         assertFalse(router.accept("t", "{".getBytes(StandardCharsets.UTF_8), 2, NOW));
         assertFalse(router.accept("t", table(1, 2), 3, NOW));
+        router.refresh(NOW, Map.of());
         assertEquals(1, router.table("t").epoch);
         assertEquals(2, router.counts().invalid);
         assertTrue(router.lastProblem().contains("3 partitions"), router.lastProblem());
@@ -129,6 +143,7 @@ class RouterTest {
         router.withdraw("never seen");
         assertEquals("Default", router.mode("t"));
         assertTrue(router.accept("t", table(1, 1), 2, NOW));
+        router.refresh(NOW, Map.of());
         assertEquals(1, router.table("t").epoch);
     }
 
