@@ -146,7 +146,7 @@ class Admin:
         """Whether nothing is under way; False too while the broker that would know it is the one that died."""
         try:
             return not self.under_way()
-        except (theirs.KafkaConnectionError, theirs.NodeNotReadyError):
+        except theirs.KafkaConnectionError:
             return False
 
     def places(self, topics: Sequence[str]) -> dict[Key, Place]:
