@@ -35,7 +35,7 @@ from evenkeel.keeper.growth import Growth
 from evenkeel.keeper.moving.mover import Mover
 from evenkeel.keeper.moving.plan import ApprovedPlan
 from evenkeel.keeper.moving.progress import MoveProgress
-from evenkeel.keeper.moving.run import RunState
+from evenkeel.keeper.moving.run import AWAY_SECONDS, RunState
 from evenkeel.keeper.moving.settings import Control, MoveSettings
 from evenkeel.keeper.topic_actions import apply_actions
 from evenkeel.keeper.topics import FoundTopics, plan_internal
@@ -43,8 +43,6 @@ from evenkeel.reasons import Reason
 
 OK, FAILURE, REFUSED = 0, 1, 3
 TURN_SECONDS = 1.0
-CLEAN_SECONDS = 60.0
-"""Brokers that are away have so long to come back and give up their throttles."""
 INSTALLATION = "evenkeel-cli"
 
 
@@ -149,7 +147,7 @@ def run_plan(
             show(found, stop.control)
             if found.state is not RunState.RUNNING:
                 ended_at = monotonic() if ended_at is None else ended_at
-                if found.over or monotonic() - ended_at > CLEAN_SECONDS:
+                if found.over or monotonic() - ended_at > AWAY_SECONDS:
                     return found
         stop.wait(TURN_SECONDS)
 

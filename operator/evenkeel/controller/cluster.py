@@ -124,12 +124,12 @@ def _decide_ready(given: ClusterInput) -> tuple[Condition, ...]:
 
 def _is_settled(given: ClusterInput) -> bool:
     report = given.report
-    return report is not None and report.desired_version == given.desired.version and report.settled
+    return report is not None and report.settled and report.is_for(given.desired)
 
 
 def _is_told(given: ClusterInput, report: Report) -> bool:
     """Whether the report answers this spec; what other resources add to `desired` meanwhile is no reason to wait."""
-    if report.desired_version == given.desired.version:
+    if report.is_for(given.desired):
         return True
     status = given.cluster.status
     now = status.condition(ConditionType.READY)

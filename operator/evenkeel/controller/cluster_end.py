@@ -112,9 +112,9 @@ def _find_silence(given: EndInput, at: Moment) -> datetime:
 def _answers(given: EndInput) -> bool:
     """Whether the keeper runs, measures, and has taken up that it should let go."""
     report, running = given.report, ((given.deployment or {}).get("status") or {}).get("availableReplicas")
-    return bool(running) and report is not None and report.desired_version == given.desired.version
+    return bool(running) and report is not None and report.is_for(given.desired)
 
 
 def _is_released(given: EndInput) -> bool:
     report = given.report
-    return report is not None and report.released and report.desired_version == given.desired.version
+    return report is not None and report.released and report.is_for(given.desired)

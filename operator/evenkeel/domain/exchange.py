@@ -342,3 +342,7 @@ class Report:
     """Nothing of any plan is under way in Kafka, for all that this keeper can do about it. False, too, while it does not
     know: without the claim, or before its first turn."""
     schema_version: int = SCHEMA_VERSION
+
+    def is_for(self, desired: Desired) -> bool:
+        """Whether the keeper had taken up all that is wanted now when it said this."""
+        return self.desired_version == desired.version

@@ -21,7 +21,7 @@ from evenkeel.keeper.moving.leaders import elect_leaders
 from evenkeel.keeper.moving.mover import Mover
 from evenkeel.keeper.moving.plan import ApprovedPlan, approve_batches
 from evenkeel.keeper.moving.progress import MoveProgress
-from evenkeel.keeper.moving.run import Run, RunState
+from evenkeel.keeper.moving.run import AWAY_SECONDS, Run, RunState
 from evenkeel.keeper.moving.settings import Control, MoveSettings
 from evenkeel.keeper.plan_report import (
     Standing,
@@ -48,8 +48,6 @@ PASSING_SECONDS = 300.0
 """One that may pass by itself, such as a broker that is away: it may restart."""
 PATIENCE = 3
 """Turns in a row that may fail for want of an answer before it is told."""
-CLEAN_SECONDS = 60.0
-"""Brokers that are away have so long to come back and give up their throttles before the claim is given back."""
 CALM_MS = 10.0
 """Producers that wait no longer suffer nothing: twice a millisecond is noise."""
 SETTLE_SECONDS = 15.0
@@ -180,7 +178,7 @@ class PlanRunner:
             return run is None
         now = self._monotonic()
         self._still_since = now if self._still_since is None else self._still_since
-        return run.clean or now - self._still_since >= CLEAN_SECONDS
+        return run.clean or now - self._still_since >= AWAY_SECONDS
 
     def forget(self) -> None:
         """Another connection or cluster: nothing known holds there."""
@@ -232,7 +230,7 @@ class PlanRunner:
     def _stop(self, desired: Desired) -> None:
         """Have nothing run: what is under way is cancelled."""
         progress = self._mover.turn(desired.connection, None, self._settings(desired, None))
-        self.settled = progress is not None and (progress.over or not progress.plan)
+        self.settled = progress is not None and progress.over
 
     def _find_doubt(self, plan: DesiredPlan) -> tuple[Contradiction | None, bool] | None:
         """What speaks against the plan, and whether it is believed; None: it was not judged yet."""

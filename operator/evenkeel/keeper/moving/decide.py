@@ -226,12 +226,12 @@ class _Turn:
             return Verdict(
                 Reason.THROTTLE_OVERRIDDEN, "somebody else changed our throttle; no batch begins yet"
             )
-        return self._find_slow(moves) or self._find_conflict(moves)
+        rate = first_rate(moves, settings, self._run.bytes_per_second)
+        return self._find_slow(moves, rate) or self._find_conflict(moves, rate)
 
-    def _find_slow(self, moves: list[Move]) -> Verdict | None:
+    def _find_slow(self, moves: list[Move], rate: int) -> Verdict | None:
         """A throttle, ours or that of the whole cluster, at which what is copied would never arrive."""
         settings = self._settings
-        rate = first_rate(moves, settings, self._run.bytes_per_second)
         limits = [(rate, write_rate(moves, settings))]
         for move in moves:
             capped = find_wanted([move], self._seen, rate).rates.values()
@@ -242,9 +242,8 @@ class _Turn:
                 return Verdict(Reason.THROTTLE_TOO_LOW, message)
         return None
 
-    def _find_conflict(self, moves: list[Move]) -> Verdict | None:
+    def _find_conflict(self, moves: list[Move], rate: int) -> Verdict | None:
         """A foreign throttle where ours would be needed, or replicas that are catching up."""
-        rate = first_rate(moves, self._settings, self._run.bytes_per_second)
         planned = plan_throttles(self._run, find_wanted(moves, self._seen, rate), self._seen)
         if planned.overridden:
             return Verdict(Reason.THROTTLE_OVERRIDDEN, _join("no batch begins: ", planned.overridden))

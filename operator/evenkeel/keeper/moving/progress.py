@@ -53,8 +53,8 @@ class MoveProgress:
 
     @property
     def over(self) -> bool:
-        """The run has ended, and all that can be cleaned up is."""
-        return self.state is not RunState.RUNNING and (self.clean or self.away)
+        """There is no run, or it has ended, and all that can be cleaned up is."""
+        return not self.plan or (self.state is not RunState.RUNNING and (self.clean or self.away))
 
 
 @dataclass(frozen=True, slots=True)
