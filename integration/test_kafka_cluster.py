@@ -5,8 +5,10 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +61,27 @@ def test_records_come_back_by_partition_and_offset(kafka: KafkaCluster) -> None:
         assert produce(kafka.client_config(), topic, values, partition=partition) == 50
     found = [message.value() for message in read_all(kafka.client_config(), topic)]
     assert found == [f"{partition}/{index}".encode() for partition in (0, 1) for index in range(50)]
+
+
+def test_a_topic_that_is_written_all_the_time_is_read_to_where_it_ended(kafka: KafkaCluster) -> None:
+    """No fetch comes back empty there, so that librdkafka tells of no end."""
+    config = kafka.client_config()
+    topic = create_topic(config, unique("busy"), [[1], [2]])
+    produce(config, topic, [b"0", b"1"], partition=0)
+    done = threading.Event()
+
+    def keep_writing() -> None:
+        while not done.wait(0.02):
+            produce(config, topic, [b"later"], partition=0)
+
+    with ThreadPoolExecutor() as pool:
+        writing = pool.submit(keep_writing)
+        try:
+            found = [message.value() for message in read_all(config, topic, seconds=10)]
+        finally:
+            done.set()
+        writing.result(30)
+    assert found[:2] == [b"0", b"1"]
 
 
 def test_two_clusters_side_by_side_do_not_meet(kafka: KafkaCluster, kafka_cluster: StartKafka) -> None:

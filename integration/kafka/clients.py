@@ -134,38 +134,70 @@ def read_all(config: Config, topic: str, *, committed: bool = True, seconds: flo
             **config,
         }
     )
+    deadline = time.monotonic() + seconds
     try:
-        found = _drain(consumer, _all_partitions(consumer, topic), seconds)
+        bounds = {
+            partition: _find_bounds(consumer, TopicPartition(topic, partition), deadline)
+            for partition in _describe_partitions(consumer, topic)
+        }
+        found = _drain(consumer, topic, bounds, deadline)
     finally:
         consumer.close()
     return sorted(found, key=lambda message: (message.partition(), message.offset()))
 
 
-def _all_partitions(consumer: Consumer, topic: str) -> list[TopicPartition]:
+def _describe_partitions(consumer: Consumer, topic: str) -> list[int]:
     described = consumer.list_topics(topic, timeout=10).topics[topic]
     if described.error is not None:
         raise KafkaException(described.error)
-    return [TopicPartition(topic, partition, 0) for partition in described.partitions]
+    return list(described.partitions)
 
 
-def _drain(consumer: Consumer, partitions: list[TopicPartition], seconds: float) -> list[Message]:
-    consumer.assign(partitions)
+def _find_bounds(consumer: Consumer, place: TopicPartition, deadline: float) -> tuple[int, int]:
+    """First offset that is there, and the one after the last."""
+    while True:
+        try:
+            bounds = consumer.get_watermark_offsets(place, timeout=5)
+        except KafkaException:  # the partition is new, or its leader changes
+            bounds = None
+            if time.monotonic() > deadline:
+                raise
+        if bounds is not None:
+            return int(bounds[0]), int(bounds[1])
+        if time.monotonic() > deadline:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, f"no bounds of {place}"))
+
+
+def _drain(
+    consumer: Consumer, topic: str, bounds: Mapping[int, tuple[int, int]], deadline: float
+) -> list[Message]:
+    """Records within the bounds.
+
+    librdkafka tells of an end only when a fetch comes back empty, which never happens where somebody writes
+    all the time; a record behind the last one is an end too. Where markers of transactions come last there is
+    no such record, and the empty fetch tells.
+    """
+    places = {partition: found for partition, found in bounds.items() if found[0] < found[1]}
+    consumer.assign([TopicPartition(topic, partition, first) for partition, (first, _) in places.items()])
     found: list[Message] = []
-    open_partitions = {item.partition for item in partitions}
-    deadline = time.monotonic() + seconds
+    open_partitions = set(places)
     while open_partitions:
+        if time.monotonic() > deadline:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, f"no end of {sorted(open_partitions)}"))
         message = consumer.poll(0.5)
         if message is None:
-            if time.monotonic() > deadline:
-                raise KafkaException(
-                    KafkaError(KafkaError._TIMED_OUT, f"no end of {sorted(open_partitions)}")
-                )
             continue
         error = message.error()
+        partition, offset = int(message.partition() or 0), int(message.offset() or 0)
         if error is None:
-            found.append(message)
+            end = bounds[partition][1]
+            if offset < end:
+                found.append(message)
+            if offset >= end - 1:
+                open_partitions.discard(partition)
         elif error.code() == KafkaError._PARTITION_EOF:
-            open_partitions.discard(message.partition())
+            if offset >= bounds[partition][1]:
+                open_partitions.discard(partition)
         elif error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:
             # librdkafka asks for the group's coordinator even where partitions are assigned by hand;
             # without a right on the group it says so and reads on.
