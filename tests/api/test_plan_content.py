@@ -59,6 +59,7 @@ def moves(draw: st.DrawFn) -> Move:
         freed_on=first if kind in (MoveKind.BROKER, MoveKind.REMOVE) else None,
         freed_bytes=size,
         freed_after_ms=draw(st.integers(0, 10**6)) * 1000,
+        topic_id=draw(st.none() | st.just("AAAAAAAAAAAAAAAAAAAAAQ")),
     )
 
 
@@ -79,7 +80,8 @@ def large() -> tuple[Batch, ...]:
     topic = "t" * 249
     return tuple(
         Batch(number, (Move(topic, number, (1, 2, 3), (4, 2, 3), 10**13, "/d" * 128, copied_to=4,
-                            copied_from=1, freed_on=1, freed_dir="/e" * 128, freed_bytes=10**13),), 60.0,
+                            copied_from=1, freed_on=1, freed_dir="/e" * 128, freed_bytes=10**13,
+                            topic_id="A" * 22),), 60.0,
               10**13, peaks)
         for number in range(MOVES_LIMIT)
     )  # fmt: skip

@@ -37,6 +37,15 @@ def test_answers_become_brokers_and_partitions() -> None:
     assert snapshot.cluster_id == "cluster"
 
 
+def test_topics_have_the_id_that_kafka_tells_and_none_where_it_tells_none() -> None:
+    measurement = build_measurement()
+    (name, answer), *_ = measurement.topics.items()
+    for told, found in (("AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAQ"), ("", None)):
+        topics = {**measurement.topics, name: dataclasses.replace(answer, topic_id=told)}
+        snapshot = assemble(dataclasses.replace(measurement, topics=topics), Growth())
+        assert {topic.name: topic.topic_id for topic in snapshot.topics}[name] == found
+
+
 def test_a_broker_without_an_answer_is_unknown_and_planning_sees_it() -> None:
     before = assemble(build_measurement(), Growth())
     error: EvenkeelError = RetryableError("no answer")

@@ -16,6 +16,7 @@ LOCAL = Move(
     "t", 0, (1, 2), (1, 2), GIB, "/b", MoveKind.DIRECTORY,
     copied_to=1, copied_from=1, freed_on=1, freed_dir="/a", freed_bytes=GIB,
 )  # fmt: skip
+WITH_ID = replace(MOVE, topic_id="old")
 
 
 def snapshot(third: Broker | None = None, replicas: tuple[int, ...] = (1, 2)) -> ClusterSnapshot:
@@ -50,12 +51,17 @@ def test_what_holds_is_not_contradicted() -> None:
         (snapshot(replicas=(2, 1)), Policy(), r"t-0 lies on brokers \[2, 1\], planned from \[1, 2\]"),
         (snapshot(), Policy(exclude_topics=("t",)), "topic t is in spec.balance.excludeTopics"),
         (replace(snapshot(), topics=(Topic("t", internal=True),)), Policy(), "topic t is internal"),
+        (
+            replace(snapshot(), topics=(Topic("t", topic_id="new"),)),
+            Policy(),
+            "topic t was made again: it has id new, planned for old",
+        ),
         (snapshot(), Policy(drain=(3,)), "broker 3, which is to receive t-0, is to be drained"),
         (snapshot(dirs(LogDir("/d", GIB, GIB, cordoned=True))), Policy(), "/d of broker 3, .* is cordoned"),
     ],
 )
 def test_each_fact_that_changed_is_named(found: ClusterSnapshot, policy: Policy, said: str) -> None:
-    contradiction = judge_plan(plan(MOVE), found, policy)
+    contradiction = judge_plan(plan(WITH_ID), found, policy)
     assert contradiction is not None
     assert not contradiction.passing
     assert re.search(said, contradiction.message)
@@ -94,6 +100,8 @@ def test_what_is_done_already_or_just_being_moved_contradicts_nothing() -> None:
 
 def test_what_is_unknown_contradicts_nothing() -> None:
     assert judge_plan(plan(MOVE, cluster_id=None), snapshot(), Policy()) is None
+    assert judge_plan(plan(WITH_ID), replace(snapshot(), topics=(Topic("t"),)), Policy()) is None
+    assert judge_plan(plan(MOVE), replace(snapshot(), topics=(Topic("t", topic_id="new"),)), Policy()) is None
     assert judge_plan(plan(MOVE), snapshot(broker(3, None, None)), Policy()) is None
     assert judge_plan(plan(MOVE), snapshot(Broker(3)), Policy()) is None
 

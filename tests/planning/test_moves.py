@@ -51,6 +51,12 @@ def test_surplus_goes_to_deficit_until_all_are_within_the_band() -> None:
     assert plan.lower_bound_bytes <= plan.bytes + GIB
 
 
+def test_moves_say_which_topic_they_were_planned_for() -> None:
+    snapshot = replace(uneven(), topics=(Topic("t", topic_id="AAAAAAAAAAAAAAAAAAAAAQ"),))
+    assert {move.topic_id for move in plan_moves(snapshot, POLICY).moves} == {"AAAAAAAAAAAAAAAAAAAAAQ"}
+    assert {move.topic_id for move in plan_moves(uneven(), POLICY).moves} == {None}
+
+
 LEVELLED = [
     shape for shape in SHAPES if shape.dirs == 1 and shape.leaderless == 0 and 100 <= shape.partitions <= 4000
 ]

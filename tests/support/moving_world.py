@@ -179,11 +179,12 @@ def one_move(min_isr: int = 1) -> tuple[MovingKafka, Move]:
     return kafka, build_move(kafka, T0, [3, *replicas[1:]])
 
 
-def two_batches() -> World:
-    """`t-0` and then `t-1` from broker 1 to broker 3, 300 MB each."""
+def two_batches(*, with_ids: bool = False) -> World:
+    """`t-0` and then `t-1` from broker 1 to broker 3, 300 MB each; planned for the topic's id or for any."""
     kafka = build_kafka()
     kafka.add_topic("t", [[1], [1]], [300 * MB, 300 * MB])
-    moves = [build_move(kafka, key, [3]) for key in (T0, T1)]
+    topic_id = kafka.topics["t"].id if with_ids else None
+    moves = [replace(build_move(kafka, key, [3]), topic_id=topic_id) for key in (T0, T1)]
     return build_world(moves[:1], moves[1:], kafka=kafka)
 
 

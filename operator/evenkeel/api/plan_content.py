@@ -89,6 +89,7 @@ def _show_move(batch: int, move: Move) -> PlannedMove:
         freed_dir=move.freed_dir,
         freed_bytes=move.freed_bytes,
         freed_after_seconds=math.ceil(move.freed_after_ms / 1000),
+        topic_id=move.topic_id,
     )
 
 
@@ -168,6 +169,7 @@ def _read_move(where: str, move: PlannedMove) -> Move:
         freed_dir=move.freed_dir,
         freed_bytes=move.freed_bytes,
         freed_after_ms=move.freed_after_seconds * 1000,
+        topic_id=move.topic_id,
     )
     return _complete(where, plain, added, removed)
 

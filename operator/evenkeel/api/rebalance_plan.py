@@ -69,6 +69,9 @@ class PlannedMove(Base):
     """What becomes free, in bytes."""
     freed_after_seconds: Count = 60
     """How long deleted bytes keep their space after the copy, in seconds: file.delete.delay.ms of the topic."""
+    topic_id: Annotated[str, Field(min_length=1, max_length=64)] | None = None
+    """Kafka's id of the topic that was measured: one that was made again under its name is another, and is not
+    moved. Absent: not checked."""
 
 
 class PlannedPeak(Base):

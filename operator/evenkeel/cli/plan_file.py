@@ -14,7 +14,7 @@ from evenkeel.keeper.moving.plan import ApprovedPlan, approve_batches
 from evenkeel.planning.moves_plan import MovesPlan
 from evenkeel.reasons import Reason
 
-EXECUTED = ("copied_to", "copied_from", "freed_on", "freed_dir", "freed_bytes", "freed_after_ms")
+EXECUTED = ("copied_to", "copied_from", "freed_on", "freed_dir", "freed_bytes", "freed_after_ms", "topic_id")
 """Fields of a move that only its execution needs."""
 
 

@@ -47,6 +47,9 @@ class Move:
     freed_bytes: int = 0
     freed_after_ms: int = 60_000
     """file.delete.delay.ms of the topic: until then deleted bytes keep their space."""
+    topic_id: str | None = None
+    """Of the topic that was measured, as Kafka writes it: one that was made again under its name is another, and is
+    not moved. None: not checked."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,6 +59,8 @@ class Topic:
     remote_storage: bool = False
     throttled_replicas: Mapping[str, str] = field(default_factory=dict)
     """`leader`, `follower` -> replicas whose copying is throttled, as Kafka writes them: `0:1,1:2` or `*`."""
+    topic_id: str | None = None
+    """As Kafka writes it: a topic that is made again under its name has another."""
 
 
 @dataclass(frozen=True, slots=True)

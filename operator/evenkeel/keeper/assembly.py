@@ -9,7 +9,14 @@ from evenkeel import names
 from evenkeel.domain.exchange import BrokerPlace
 from evenkeel.domain.snapshot import Broker, ClusterSnapshot, LogDir, Partition, Throttle, Topic
 from evenkeel.errors import EvenkeelError
-from evenkeel.kafka.answers import BrokerAnswer, DirAnswer, OffsetSpan, PartitionAnswer, TopicPartition
+from evenkeel.kafka.answers import (
+    BrokerAnswer,
+    DirAnswer,
+    OffsetSpan,
+    PartitionAnswer,
+    TopicAnswer,
+    TopicPartition,
+)
 from evenkeel.keeper.expiry import Expiry
 from evenkeel.keeper.growth import Growth, broker_bytes
 from evenkeel.keeper.inflow import Inflow, build_incoming
@@ -48,8 +55,7 @@ def assemble(
         for answer in sorted(measurement.cluster.brokers, key=lambda answer: answer.id)
     )
     topics = tuple(
-        _topic(name, topic.internal, measurement.configs.get(name))
-        for name, topic in sorted(measurement.topics.items())
+        _topic(topic, measurement.configs.get(name)) for name, topic in sorted(measurement.topics.items())
     )
     expiry = Expiry(measurement, growth, topics, horizons or Horizons())
     return ClusterSnapshot(
@@ -102,15 +108,15 @@ def _log_dir(entry: DirAnswer, volumes: Mapping[str, str], *, up: bool) -> LogDi
     )
 
 
-def _topic(name: str, internal: bool, config: Mapping[str, str] | None) -> Topic:  # noqa: FBT001 - private
+def _topic(answer: TopicAnswer, config: Mapping[str, str] | None) -> Topic:
     known = config or {}
 
     def number(key: str) -> int | None:
         return int(known[key]) if key in known else None
 
     return Topic(
-        name=name,
-        internal=internal or name.startswith(names.INTERNAL_PREFIX),
+        name=answer.name,
+        internal=answer.internal or answer.name.startswith(names.INTERNAL_PREFIX),
         cleanup_policy=known.get("cleanup.policy", "delete"),
         retention_ms=number("retention.ms"),
         retention_bytes=number("retention.bytes"),
@@ -122,6 +128,7 @@ def _topic(name: str, internal: bool, config: Mapping[str, str] | None) -> Topic
         throttled_replicas={
             role: value for role in THROTTLE_ROLES if (value := known.get(f"{role}.{THROTTLED_REPLICAS}"))
         },
+        topic_id=answer.topic_id or None,
     )
 
 

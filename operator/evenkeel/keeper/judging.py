@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from evenkeel.domain.exchange import Policy
 from evenkeel.domain.moves import Batch, DesiredPlan, Move, MoveKind
-from evenkeel.domain.snapshot import Broker, ClusterSnapshot, Partition
+from evenkeel.domain.snapshot import Broker, ClusterSnapshot, Partition, Topic
 from evenkeel.planning.movable import is_ours_or_internal
 from evenkeel.planning.moves_outlook import with_running_moves
 from evenkeel.planning.peak import Course
@@ -58,13 +58,15 @@ def _find_contradictions(
     moves = [move for batch in batches for move in batch.moves]
     partitions = index_partitions(moves, snapshot)
     brokers = {broker.id: broker for broker in snapshot.brokers}
-    internal = {topic.name for topic in snapshot.topics if topic.internal}
+    topics = {topic.name: topic for topic in snapshot.topics}
     for move in moves:
+        topic = topics.get(move.topic)
         if move.topic in policy.exclude_topics:
             yield Contradiction(f"topic {move.topic} is in spec.balance.excludeTopics")
-        elif move.topic in internal or is_ours_or_internal(move.topic):
+        elif is_ours_or_internal(move.topic) or (topic is not None and topic.internal):
             yield Contradiction(f"topic {move.topic} is internal, or belongs to a TrainingDataset")
         else:
+            yield from _judge_topic(move, topic)
             partition = partitions.get((move.topic, move.partition))
             yield from _judge_source(move, partition)
             yield from _judge_receiver(move, brokers, policy)
@@ -74,6 +76,14 @@ def index_partitions(moves: Sequence[Move], snapshot: ClusterSnapshot) -> dict[K
     """Partitions of the topics of these moves."""
     topics = {move.topic for move in moves}
     return {(one.topic, one.partition): one for one in snapshot.partitions if one.topic in topics}
+
+
+def _judge_topic(move: Move, topic: Topic | None) -> Iterator[Contradiction]:
+    now = topic.topic_id if topic is not None else None
+    if None not in (move.topic_id, now) and now != move.topic_id:
+        yield Contradiction(
+            f"topic {move.topic} was made again: it has id {now}, planned for {move.topic_id}"
+        )
 
 
 def _judge_source(move: Move, partition: Partition | None) -> Iterator[Contradiction]:

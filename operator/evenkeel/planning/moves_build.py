@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from evenkeel.domain.moves import Move, MoveKind
-from evenkeel.domain.snapshot import ClusterSnapshot, Partition
+from evenkeel.domain.snapshot import ClusterSnapshot, Partition, Topic
 from evenkeel.planning.movable import Seats
 from evenkeel.planning.moves_mandatory import Change
 from evenkeel.planning.retention import DELETE_DELAY_MS
@@ -13,16 +13,13 @@ from evenkeel.planning.retention import DELETE_DELAY_MS
 
 def build_moves(snapshot: ClusterSnapshot, seats: Seats, changes: Sequence[Change]) -> list[Move]:
     """One move per change, in their order."""
-    delays = {topic.name: topic.file_delete_delay_ms for topic in snapshot.topics}
-    result = []
-    for change in changes:
-        delay = delays.get(change.partition.topic)
-        result.append(_build(seats, change, DELETE_DELAY_MS if delay is None else delay))
-    return result
+    topics = {topic.name: topic for topic in snapshot.topics}
+    return [_build(seats, change, topics.get(change.partition.topic)) for change in changes]
 
 
-def _build(seats: Seats, change: Change, delay: int) -> Move:
+def _build(seats: Seats, change: Change, topic: Topic | None) -> Move:
     partition = change.partition
+    delay = topic.file_delete_delay_ms if topic is not None else None
     receiver = None if change.seat is None else int(seats.brokers[change.seat])
     path = None
     if change.seat is not None and receiver in seats.several:
@@ -40,7 +37,8 @@ def _build(seats: Seats, change: Change, delay: int) -> Move:
         freed_on=change.leaves,
         freed_dir=partition.replica_dirs.get(change.leaves) if change.leaves is not None else None,
         freed_bytes=change.freed,
-        freed_after_ms=delay,
+        freed_after_ms=DELETE_DELAY_MS if delay is None else delay,
+        topic_id=topic.topic_id if topic is not None else None,
     )
 
 

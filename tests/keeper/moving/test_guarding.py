@@ -33,6 +33,16 @@ def test_a_move_whose_replicas_have_changed_is_not_made() -> None:
     assert world.kafka.partition(T0).replicas == [2]
 
 
+def test_a_topic_that_was_made_again_is_not_moved() -> None:
+    world = two_batches(with_ids=True)
+    world.kafka.delete_topic("t")
+    world.kafka.tick(1)
+    world.kafka.add_topic("t", [[1], [1]], [MB, MB])
+    world.run()
+    assert reasons(world) == {T0: Reason.TOPIC_MISSING, T1: Reason.TOPIC_MISSING}
+    assert not world.kafka.calls
+
+
 def test_a_move_that_was_made_already_counts_as_made() -> None:
     world = two_batches()
     world.kafka.begin(T0, [3])

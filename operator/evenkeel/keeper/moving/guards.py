@@ -107,6 +107,10 @@ def _find_objections(
         message = f"{move.topic}-{move.partition} is not there"
         yield Check(Fitness.VOID, Reason.TOPIC_MISSING, message)
         return
+    now = seen.topics[move.topic].topic_id
+    if move.topic_id not in (None, now):
+        message = f"topic {move.topic} was made again: it has id {now}, planned for {move.topic_id}"
+        yield Check(Fitness.VOID, Reason.TOPIC_MISSING, message)
     yield from _check_partition(move, found, seen)
     yield from _check_sync(move, seen)
     if move.copied_to is not None:
