@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from pydantic import ValidationError
@@ -149,12 +149,6 @@ def _read_batch(number: int, moves: tuple[Move, ...], told: PlannedBatch | None)
 
 
 def _read_move(where: str, move: PlannedMove) -> Move:
-    for field, replicas in (("source", move.source), ("target", move.target)):
-        if len(set(replicas)) != len(replicas):
-            raise _wrong(f"{where}.{field}", f"names a broker twice: {list(replicas)}")
-    if move.topic.startswith(INTERNAL_PREFIX):
-        raise _wrong(f"{where}.topic", f"{move.topic} is internal to Kafka or Evenkeel: its replicas stay")
-    added, removed = _find_change(where, move)
     plain = Move(
         topic=move.topic,
         partition=move.partition,
@@ -171,56 +165,103 @@ def _read_move(where: str, move: PlannedMove) -> Move:
         freed_after_ms=move.freed_after_seconds * 1000,
         topic_id=move.topic_id,
     )
-    return _complete(where, plain, added, removed)
+    return check_move(where, plain)
 
 
-def _find_change(where: str, move: PlannedMove) -> tuple[int | None, int | None]:
-    """The broker that the partition comes to, and the one that it leaves."""
-    added = sorted(set(move.target) - set(move.source))
-    removed = sorted(set(move.source) - set(move.target))
-    most, least = {
-        MoveKind.BROKER: (1, 1),
-        MoveKind.DIRECTORY: (0, 0),
-        MoveKind.ADD: (1, 0),
-        MoveKind.REMOVE: (0, 1),
-    }[move.kind]
-    if (len(added), len(removed)) != (most, least):
-        raise _wrong(
-            f"{where}.target",
-            f"a move of kind {move.kind} adds {most} and takes away {least} replicas,"
-            f" not {len(added)} and {len(removed)}: {list(move.source)} -> {list(move.target)}",
-        )
-    if move.kind is MoveKind.DIRECTORY and move.target != move.source:
-        raise _wrong(
-            f"{where}.target", f"must equal source, {list(move.source)}, where only a directory changes"
-        )
-    return next(iter(added), None), next(iter(removed), None)
+def check_move(where: str, move: Move, source: str = "source", target: str = "target") -> Move:
+    """A move as somebody wrote it, with what follows from its replicas where that is absent.
+
+    Args:
+        where: path of the move, for messages.
+        move: as it was written.
+        source: what the field of the replicas before is called there.
+        target: the same of those after.
+
+    Raises:
+        InputError: it is none, or of a topic that never moves; names the field and the value.
+    """
+    return _Check(where, move, source, target).complete()
 
 
-def _complete(where: str, move: Move, added: int | None, removed: int | None) -> Move:
-    """With what follows from source and target, where it is absent."""
-    if move.kind is MoveKind.REMOVE:
+@dataclass(frozen=True, slots=True)
+class _Check:
+    """One move, and how its writer calls things."""
+
+    where: str
+    move: Move
+    source: str
+    target: str
+
+    def complete(self) -> Move:
+        """The whole move."""
+        move = self.move
+        for field, replicas in ((self.source, move.source), (self.target, move.target)):
+            if not replicas:
+                raise self._wrong(field, "must name at least one broker")
+            if len(set(replicas)) != len(replicas):
+                raise self._wrong(field, f"names a broker twice: {list(replicas)}")
+        if move.topic.startswith(INTERNAL_PREFIX):
+            raise self._wrong("topic", f"{move.topic} is internal to Kafka or Evenkeel: its replicas stay")
+        added, removed = self._find_change()
+        match move.kind:
+            case MoveKind.REMOVE:
+                return self._complete_removal(removed)
+            case MoveKind.DIRECTORY:
+                self._check_local()
+                return move
+            case MoveKind.ADD:
+                return replace(move, copied_to=self._agree("copiedTo", move.copied_to, added))
+            case MoveKind.BROKER:
+                copied_to = self._agree("copiedTo", move.copied_to, added)
+                return replace(
+                    move, copied_to=copied_to, freed_on=self._agree("freedOn", move.freed_on, removed)
+                )
+
+    def _find_change(self) -> tuple[int | None, int | None]:
+        """The broker that the partition comes to, and the one that it leaves."""
+        move = self.move
+        added = sorted(set(move.target) - set(move.source))
+        removed = sorted(set(move.source) - set(move.target))
+        most, least = {
+            MoveKind.BROKER: (1, 1),
+            MoveKind.DIRECTORY: (0, 0),
+            MoveKind.ADD: (1, 0),
+            MoveKind.REMOVE: (0, 1),
+        }[move.kind]
+        if (len(added), len(removed)) != (most, least):
+            raise self._wrong(
+                self.target,
+                f"a move of kind {move.kind} adds {most} and takes away {least} replicas,"
+                f" not {len(added)} and {len(removed)}: {list(move.source)} -> {list(move.target)}",
+            )
+        return next(iter(added), None), next(iter(removed), None)
+
+    def _complete_removal(self, removed: int | None) -> Move:
+        move = self.move
         for field, value in (("copiedTo", move.copied_to), ("targetDir", move.target_dir)):
             if value is not None:
-                raise _wrong(f"{where}.{field}", f"must be absent where nothing is copied, not {value}")
-        return replace(move, freed_on=_agree(f"{where}.freedOn", move.freed_on, removed), bytes=0)
-    if move.kind is MoveKind.DIRECTORY:
+                raise self._wrong(field, f"must be absent where nothing is copied, not {value}")
+        return replace(move, freed_on=self._agree("freedOn", move.freed_on, removed), bytes=0)
+
+    def _check_local(self) -> None:
+        move, before = self.move, list(self.move.source)
+        if move.target != move.source:
+            what = f"must equal {self.source}, {before}, where only a directory changes"
+            raise self._wrong(self.target, what)
         if move.target_dir is None:
-            raise _wrong(f"{where}.targetDir", "must be set where only a directory changes")
+            raise self._wrong("targetDir", "must be set where only a directory changes")
         if move.copied_to not in move.source:
-            what = f"must be one of {list(move.source)}, whose directory changes, not {move.copied_to}"
-            raise _wrong(f"{where}.copiedTo", what)
-        return move
-    copied_to = _agree(f"{where}.copiedTo", move.copied_to, added)
-    if move.kind is MoveKind.ADD:
-        return replace(move, copied_to=copied_to)
-    return replace(move, copied_to=copied_to, freed_on=_agree(f"{where}.freedOn", move.freed_on, removed))
+            what = f"must be one of {before}, whose directory changes, not {move.copied_to}"
+            raise self._wrong("copiedTo", what)
 
+    def _agree(self, field: str, told: int | None, found: int | None) -> int | None:
+        if told is not None and told != found:
+            what = f"must be broker {found} by {self.source} and {self.target}, not {told}"
+            raise self._wrong(field, what)
+        return found
 
-def _agree(field: str, told: int | None, found: int | None) -> int | None:
-    if told is not None and told != found:
-        raise _wrong(field, f"must be broker {found} by source and target, not {told}")
-    return found
+    def _wrong(self, field: str, what: str) -> InputError:
+        return _wrong(f"{self.where}.{field}", what)
 
 
 def _refuse_twice(moves: Iterable[PlannedMove]) -> None:

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from evenkeel.api.plan_content import check_move
 from evenkeel.domain import codec
 from evenkeel.domain.moves import Move
 from evenkeel.errors import InputError
@@ -16,6 +17,8 @@ from evenkeel.reasons import Reason
 
 EXECUTED = ("copied_to", "copied_from", "freed_on", "freed_dir", "freed_bytes", "freed_after_ms", "topic_id")
 """Fields of a move that only its execution needs."""
+MOST = 2**31 - 1
+"""Ids of brokers and numbers of partitions are of 32 bits in Kafka."""
 
 
 def moves_list(plan: MovesPlan) -> list[dict[str, Any]]:
@@ -75,20 +78,21 @@ def _read_move(entry: Any, where: str) -> tuple[Move, int]:
         move = codec.from_json(Move, {**entry, "source": entry["from"], "target": entry["to"]})
     except InputError as error:
         raise InputError(f"{where}: {error.message}", reason=Reason.INVALID_SPEC) from error
-    _check_move(move, where)
-    return move, batch
+    _check_numbers(move, where)
+    return check_move(where, move, source="from", target="to"), batch
 
 
-def _check_move(move: Move, where: str) -> None:
-    """What a hand that edited the file may have broken."""
-    for name, replicas in (("from", move.source), ("to", move.target)):
-        if not replicas or len(set(replicas)) != len(replicas):
-            message = f"{where}.{name}: must name each broker once and at least one, not {list(replicas)}"
+def _check_numbers(move: Move, where: str) -> None:
+    """What the schema of a RebalancePlan refuses by itself."""
+    for name, ids in (("from", move.source), ("to", move.target)):
+        if not all(0 <= one <= MOST for one in ids):
+            message = f"{where}.{name}: must be broker ids between 0 and {MOST}, not {list(ids)}"
             raise InputError(message, reason=Reason.INVALID_SPEC)
-    added = set(move.target) - set(move.source)
-    local = move.target == move.source
-    if (local and move.copied_to not in move.source) or (
-        not local and added != ({move.copied_to} if move.copied_to is not None else set())
-    ):
-        message = f"{where}.copiedTo: must be the one broker of `to` that receives, not {move.copied_to}"
+    if not 0 <= move.partition <= MOST:
+        message = f"{where}.partition: must be between 0 and {MOST}, not {move.partition}"
         raise InputError(message, reason=Reason.INVALID_SPEC)
+    for name in ("bytes", "freed_bytes", "freed_after_ms"):
+        value = getattr(move, name)
+        if value < 0:
+            message = f"{where}.{codec.camel(name)}: must be at least 0, not {value}"
+            raise InputError(message, reason=Reason.INVALID_SPEC)
