@@ -134,11 +134,18 @@ def build_desired(connection: Connection, name: str = "ns/one", **more: Any) -> 
 
 
 def read_tables(config: Mapping[str, Any]) -> list[tuple[RouteTable, float]]:
-    """Every table in the routes topic with its time, seconds since the epoch."""
+    """Every table in the routes topic with its time, seconds since the epoch; withdrawals are left out."""
     return [
-        (codec.loads(RouteTable, message.value() or b""), _seconds(message))
+        (codec.loads(RouteTable, value), _seconds(message))
         for message in read_all(config, names.ROUTES_TOPIC)
+        if (value := message.value()) is not None
     ]
+
+
+def read_routed(config: Mapping[str, Any]) -> set[str]:
+    """Topics whose newest record in the routes topic is a table."""
+    newest = {message.key(): message.value() for message in read_all(config, names.ROUTES_TOPIC)}
+    return {(key or b"").decode() for key, value in newest.items() if value is not None}
 
 
 def read_claims(config: Mapping[str, Any]) -> list[Any]:

@@ -25,7 +25,7 @@ from integration.kafka.clients import create_topic, produce, unique
 from integration.kafka.cluster import KafkaCluster
 from integration.kafka.disks import MIB
 from integration.kafka.settings import QUICK_DEATH, BrokerSpec
-from integration.keeper import Keeper, build_desired, faults, plain, read_claims, read_tables
+from integration.keeper import Keeper, build_desired, faults, plain, read_claims, read_routed, read_tables
 from integration.processes import wait_until
 
 UNEQUAL = [BrokerSpec(1, disks=(160,)), BrokerSpec(2, disks=(160,)), BrokerSpec(3, disks=(320,))]
@@ -293,8 +293,10 @@ def _epoch(keeper: Keeper) -> int:
 def test_releasing_frees_the_cluster_for_another(
     cluster: KafkaCluster, keeper: Keeper, tmp_path: Path
 ) -> None:
+    assert read_routed(cluster.client_config())
     keeper.want(release=True, topics=(), datasets=())
     report = keeper.wait("the release", lambda found: found.released)
+    assert not read_routed(cluster.client_config())  # nobody keeps them up to date any more
     assert report.claim is not None
     assert not report.claim.held
     assert read_claims(cluster.client_config())[-1]["state"] == "Released"

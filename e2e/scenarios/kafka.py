@@ -60,7 +60,8 @@ def read_claim(bootstrap: str) -> ClaimRecord:
 
 def read_tables(bootstrap: str) -> list[RouteTable]:
     """Every route table that is still in the log."""
-    return [codec.loads(RouteTable, record.value) for record in _read(bootstrap, names.ROUTES_TOPIC)]
+    records = _read(bootstrap, names.ROUTES_TOPIC)
+    return [codec.loads(RouteTable, record.value) for record in records if record.value]
 
 
 def follow_journal(bootstrap: str, topic: str) -> Iterator[JournalState]:

@@ -1,11 +1,15 @@
 from __future__ import annotations
 
-from evenkeel.kafka.answers import OffsetSpan
-from evenkeel.keeper.growth import Growth
+from dataclasses import replace
+
+from evenkeel.errors import EvenkeelError, RetryableError
+from evenkeel.kafka.answers import OffsetSpan, PartitionAnswer
+from evenkeel.keeper.growth import SILENT_STRETCHES, Growth
 from evenkeel.keeper.measurement import Measurement
 from tests.support.measurements import MIB, build_measurement
 
 KEY = ("t", 0)
+SILENT: EvenkeelError = RetryableError("no answer")
 
 
 def measured(start: int, end: int, seconds: int, size: int | None = None) -> Measurement:
@@ -55,6 +59,41 @@ def test_newest_rates_are_those_of_the_last_stretch() -> None:
     growth = observed(measured(0, 100, 0), measured(0, 200, 10), measured(0, 200, 20))
     assert growth.newest_rates("t") == (0.0,)
     assert growth.newest_rates("other") == ()
+
+
+def of_two(end: int, seconds: int, *, leader: int | None, told: bool = True) -> Measurement:
+    """As `measured`, with a second partition that broker 2 leads, or `leader`; broker 2 may be silent."""
+    one = measured(0, end, seconds)
+    rows = (*one.topics["t"].partitions, PartitionAnswer(1, leader, (2, 3), (2, 3)))
+    second = {2: {("t", 1): OffsetSpan(0, end)} if told else SILENT} if leader is not None else {}
+    dirs = {**one.dirs, 2: (replace(one.dirs[2][0], replica_bytes={("t", 1): end * MIB // 100}),)}
+    return replace(
+        one,
+        topics={"t": replace(one.topics["t"], partitions=rows)},
+        offsets={**one.offsets, **second},
+        dirs=dirs if told else one.dirs,
+    )
+
+
+def test_a_partition_without_a_leader_takes_nothing_and_hides_nothing() -> None:
+    growth = observed(of_two(100, 0, leader=None), of_two(200, 10, leader=None))
+    assert growth.topic_rate("t") == growth.recent_rate("t", 60_000) == 10 * MIB / 100
+    assert growth.newest_rates("t") == (10 * MIB / 100, None)
+    assert growth.partition_rate(("t", 1)) is None
+
+
+def test_a_leader_that_is_silent_counts_with_its_median_for_a_while() -> None:
+    growth = observed(of_two(100, 0, leader=2), of_two(200, 10, leader=2))
+    for number in range(2, 2 + SILENT_STRETCHES):
+        growth.observe(of_two(100 + 100 * number, 10 * number, leader=2, told=False))
+        assert growth.recent_rate("t", 10_000) == 2 * 10 * MIB / 100
+    growth.observe(of_two(3000, 100, leader=2, told=False))
+    assert growth.recent_rate("t", 10_000) == 2 * 10 * MIB / 100
+
+
+def test_a_topic_of_which_nobody_tells_has_no_rate() -> None:
+    growth = observed(measured(0, 100, 0), replace(measured(0, 100, 10), offsets={1: SILENT}))
+    assert growth.topic_rate("t") is None
 
 
 def test_deleted_bytes_stay_for_a_while() -> None:

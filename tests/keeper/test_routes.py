@@ -12,10 +12,14 @@ from evenkeel.domain.exchange import Desired, DesiredDataset, DesiredTopic, Owne
 from evenkeel.domain.table import RouteTable
 from evenkeel.kafka.clients.reader import LogRecord
 from evenkeel.keeper.routes import (
+    UNDECLARED_SECONDS,
     Ingest,
     Published,
+    Undeclared,
     build_records,
+    build_withdrawals,
     choose_tables,
+    declared_topics,
     fold_tables,
     routed_topics,
 )
@@ -109,6 +113,29 @@ def test_the_topic_itself_tells_where_epochs_stopped() -> None:
     assert found.next_epoch == 3
 
 
+def test_a_withdrawn_table_is_gone_and_its_epoch_is_not_used_again() -> None:
+    tables = chosen(plan(EVEN, SKEWED), Published())
+    records = [*build_records(tables), *build_withdrawals(["t1"])]
+    log = [LogRecord(offset, key, value or b"", {}, 0) for offset, (_, value, key) in enumerate(records)]
+    found = fold_tables(log)
+    assert found.tables == {"t0": tables[0]}
+    assert found.next_epoch == 3
+    assert [record for record in records if record[1] is None] == [(names.ROUTES_TOPIC, None, b"t1")]
+
+
+def test_tables_of_topics_that_are_undeclared_for_long_are_withdrawn() -> None:
+    undeclared = Undeclared()
+    assert undeclared.note({"a", "b"}, {"a"}, 0.0) == ()
+    assert undeclared.note({"a", "b"}, {"a"}, UNDECLARED_SECONDS) == ("b",)
+    assert undeclared.note({"a"}, {"a"}, UNDECLARED_SECONDS) == ()
+
+
+def test_a_topic_that_is_declared_again_keeps_its_table() -> None:
+    undeclared = Undeclared()
+    for at, declared in ((0.0, ""), (30.0, "b"), (UNDECLARED_SECONDS, ""), (UNDECLARED_SECONDS + 30, "")):
+        assert undeclared.note({"b"}, declared, at) == ()
+
+
 def test_a_heartbeat_is_no_news() -> None:
     before = first(EVEN)
     for table in chosen(plan(EVEN, taken_at_ms=500_000), before):
@@ -126,3 +153,4 @@ def test_declared_topics_and_data_topics_are_routed_as_far_as_they_exist() -> No
     )
     own = names.dataset_topic("uid", "data")
     assert routed_topics(desired, {"declared", own, "other"}) == {"declared": special, own: TopicRouting()}
+    assert set(declared_topics(desired)) == {"declared", "absent", own}

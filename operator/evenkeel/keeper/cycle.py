@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from evenkeel import names
 from evenkeel.domain.connection import Connection
 from evenkeel.domain.exchange import ClaimReport, Desired, Fault, Report
 from evenkeel.domain.snapshot import ClusterSnapshot
-from evenkeel.errors import FencedError
+from evenkeel.domain.table import RouteTable
+from evenkeel.errors import EvenkeelError, FencedError
 from evenkeel.kafka.clients.config import client_config
 from evenkeel.keeper.balancing import Balancing
 from evenkeel.keeper.claim import Claim
@@ -23,8 +24,11 @@ from evenkeel.keeper.report import Facts, build_report
 from evenkeel.keeper.revisions import Revisions
 from evenkeel.keeper.routes import (
     Published,
+    Undeclared,
     build_records,
+    build_withdrawals,
     choose_tables,
+    declared_topics,
     recover,
     routed_topics,
 )
@@ -74,6 +78,7 @@ class Cycle:
         self._full_in_days: dict[tuple[int, str], int | None] = {}
         self._repaired = Recent(monotonic)
         self._drift = DriftBook(monotonic)
+        self._undeclared = Undeclared()
         self._recovered = False
         self._healthy = False
         self._released = self.cleaning = False
@@ -271,10 +276,15 @@ class Cycle:
         ingests = self._journals.ingests(desired.datasets)
         rates = self._measuring.routers.rates(self._measuring.growth)
         tables = choose_tables(self._plan, self.published, self.claim.epoch, ingests, rates)
-        if not tables:
+        declared = declared_topics(desired)
+        self._publish(tables, self._undeclared.note(self.published.tables, declared, self._monotonic()))
+
+    def _publish(self, tables: Sequence[RouteTable], withdrawn: Sequence[str]) -> None:
+        """Write tables, and take back those of topics that are not routed any more."""
+        if not tables and not withdrawn:
             return
         try:
-            self.claim.write(build_records(tables))
+            self.claim.write([*build_records(tables), *build_withdrawals(withdrawn)])
         except FencedError:
             self._claim_report = self.claim.report()
             raise
@@ -283,6 +293,9 @@ class Cycle:
             log.info(
                 "routes published topic=%s epoch=%d plan=%s", table.topic, table.epoch, table.plan_offset
             )
+        for topic in withdrawn:
+            self.published.forget(topic)
+            log.info("routes withdrawn topic=%s", topic)
 
     def _plan_moves(self, desired: Desired) -> None:
         routed = routed_topics(desired, self._newest.topics)
@@ -307,9 +320,19 @@ class Cycle:
             self.cleaning = not self._balancing.runner.clean_up(desired, cluster_id)
             if self.cleaning:
                 return
+            self._withdraw_all()
             self.claim.release(desired.connection, desired.owner, cluster_id)
         self._released = True
         self._claim_report = self.claim.report()
+
+    def _withdraw_all(self) -> None:
+        """Nobody keeps the tables up to date any more; what cannot be taken back ages, and holds no release up."""
+        if not self.claim.held or not self._recovered:
+            return
+        try:
+            self._publish((), sorted(self.published.tables))
+        except EvenkeelError as error:
+            log.warning("routes not withdrawn why=%s", error.message)
 
     def _tell(self, desired: Desired) -> Report:
         measured = self._measuring.is_fresh(desired.policy.interval_seconds)

@@ -9,13 +9,16 @@ from collections import deque
 from dataclasses import dataclass, field
 from statistics import median
 
-from evenkeel.kafka.answers import OffsetSpan, TopicPartition
+from evenkeel.kafka.answers import OffsetSpan, PartitionAnswer, TopicAnswer, TopicPartition
 from evenkeel.keeper.measurement import Measurement
 
 OBSERVATIONS = 40
 """Rates kept per partition; their median is the rate."""
 SHORTEST_SECONDS = 5.0
 """Measurements closer together are not compared: a rate over less is noise."""
+SILENT_STRETCHES = 3
+"""For so many comparisons the median stands in for a partition whose leader does not tell; then its topic's rate is
+not known (as long as `last_known` keeps answers)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,7 @@ class Growth:
     _topics: dict[str, deque[float]] = field(default_factory=dict)
     _stretches: dict[str, deque[_Stretch]] = field(default_factory=dict)
     _newest: dict[str, tuple[float | None, ...]] = field(default_factory=dict)
+    _silent: dict[TopicPartition, int] = field(default_factory=dict)
     _starts: dict[TopicPartition, int] = field(default_factory=dict)
     _deleted: dict[TopicPartition, deque[tuple[int, float]]] = field(default_factory=dict)
 
@@ -108,16 +112,30 @@ class Growth:
                 if rate is not None:
                     self._partitions.setdefault(key, deque(maxlen=OBSERVATIONS)).append(rate)
                 self._note_deleted(key, spans.get(key), sizes.get(key), now_ms)
-            self._note_topic(name, rates, seconds, now_ms)
+            self._newest[name] = tuple(rates)
+            self._note_topic(topic, rates, seconds, now_ms)
         self._forget(measurement)
 
-    def _note_topic(self, name: str, rates: list[float | None], seconds: float, now_ms: int) -> None:
-        self._newest[name] = tuple(rates)
-        known = [rate for rate in rates if rate is not None]
-        if known and len(known) == len(rates):
-            self._topics.setdefault(name, deque(maxlen=OBSERVATIONS)).append(sum(known))
-            stretches = self._stretches.setdefault(name, deque(maxlen=OBSERVATIONS))
-            stretches.append(_Stretch(now_ms, seconds, sum(known) * seconds))
+    def _note_topic(self, topic: TopicAnswer, rates: list[float | None], seconds: float, now_ms: int) -> None:
+        told = any(rate is not None for rate in rates)
+        known = [
+            self._complete(topic.name, entry, rate)
+            for entry, rate in zip(topic.partitions, rates, strict=True)
+        ]
+        whole = [rate for rate in known if rate is not None]
+        if told and len(whole) == len(known):
+            self._topics.setdefault(topic.name, deque(maxlen=OBSERVATIONS)).append(sum(whole))
+            stretches = self._stretches.setdefault(topic.name, deque(maxlen=OBSERVATIONS))
+            stretches.append(_Stretch(now_ms, seconds, sum(whole) * seconds))
+
+    def _complete(self, topic: str, entry: PartitionAnswer, rate: float | None) -> float | None:
+        """The rate, or what stands in for it: a partition that is down must not hide what its topic takes."""
+        key = (topic, entry.partition)
+        if rate is not None or entry.leader is None:
+            self._silent.pop(key, None)
+            return rate or 0.0  # nothing can be written where nobody leads
+        self._silent[key] = self._silent.get(key, 0) + 1
+        return self.partition_rate(key) if self._silent[key] <= SILENT_STRETCHES else None
 
     def _note_deleted(
         self, key: TopicPartition, span: OffsetSpan | None, size: int | None, now_ms: int
@@ -132,7 +150,7 @@ class Growth:
         for name in self._topics.keys() - measurement.topics.keys():
             del self._topics[name]
             self._stretches.pop(name, None)
-        for book in (self._partitions, self._deleted):
+        for book in (self._partitions, self._deleted, self._silent):
             for key in [key for key in book if key[0] not in measurement.topics]:
                 del book[key]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from evenkeel import names
@@ -16,6 +16,9 @@ from evenkeel.kafka.clients.transaction import Record
 from evenkeel.kafka.topics import data_topic
 from evenkeel.planning.routing import RoutesPlan
 from evenkeel.planning.tables import FREEZE_SHARE, TableRate, build_table, hold_weights, should_publish
+
+UNDECLARED_SECONDS = 60.0
+"""An operator that has just begun may not have told all topics yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +45,13 @@ class Published:
     tables: dict[str, RouteTable] = field(default_factory=dict)
     changed_epochs: dict[str, int] = field(default_factory=dict)
     """Epoch with which the weights last changed: a heartbeat is no news."""
+    _last_epoch: int = 0
+    """The largest ever seen, those of tables that were withdrawn since included."""
 
     @property
     def next_epoch(self) -> int:
         """One more than any epoch ever published, so that it goes on after a restart."""
-        return 1 + max((table.epoch for table in self.tables.values()), default=0)
+        return 1 + self._last_epoch
 
     def note(self, table: RouteTable) -> None:
         """A table was published."""
@@ -55,15 +60,48 @@ class Published:
             self.changed_epochs[table.topic] = table.epoch
         self.changed_epochs.setdefault(table.topic, table.epoch)
         self.tables[table.topic] = table
+        self._last_epoch = max(self._last_epoch, table.epoch)
+
+    def forget(self, topic: str) -> None:
+        """Its table was withdrawn."""
+        self.tables.pop(topic, None)
+        self.changed_epochs.pop(topic, None)
+
+
+class Undeclared:
+    """Since when topics that have a table are not declared any more. Used by one thread."""
+
+    def __init__(self) -> None:
+        self._since: dict[str, float] = {}
+
+    def note(self, tables: Collection[str], declared: Collection[str], now: float) -> tuple[str, ...]:
+        """Topics whose tables are to be withdrawn.
+
+        Producers would follow the last table for long, and keep away from a partition that was stopped for
+        ever; a topic that is made again under the name would inherit both.
+
+        Args:
+            tables: topics that have one.
+            declared: topics that are to be routed, whether they exist or not.
+            now: monotonic clock, seconds.
+        """
+        absent = set(tables) - set(declared)
+        self._since = {topic: self._since.get(topic, now) for topic in sorted(absent)}
+        return tuple(topic for topic, since in self._since.items() if now - since >= UNDECLARED_SECONDS)
 
 
 def routed_topics(desired: Desired, existing: Iterable[str]) -> dict[str, TopicRouting]:
     """Topics to route with their settings: those declared and the data topics of datasets."""
     there = set(existing)
+    return {name: routing for name, routing in declared_topics(desired).items() if name in there}
+
+
+def declared_topics(desired: Desired) -> dict[str, TopicRouting]:
+    """Topics that are to be routed, whether they exist or not, by name."""
     routings = {topic.name: topic.routing for topic in desired.topics}
     for dataset in desired.datasets:
         routings.setdefault(data_topic(dataset), TopicRouting())
-    return {name: routing for name, routing in sorted(routings.items()) if name in there}
+    return dict(sorted(routings.items()))
 
 
 def choose_tables(
@@ -113,10 +151,18 @@ def build_records(tables: Iterable[RouteTable]) -> list[Record]:
     return [(names.ROUTES_TOPIC, codec.dumps(table).encode(), table.topic.encode()) for table in tables]
 
 
+def build_withdrawals(topics: Iterable[str]) -> list[Record]:
+    """Records that have routers leave these topics to the client's own partitioner."""
+    return [(names.ROUTES_TOPIC, None, topic.encode()) for topic in topics]
+
+
 def fold_tables(records: Iterable[LogRecord]) -> Published:
     """What the routes topic says; records that cannot be read are passed over."""
     published = Published()
     for record in records:
+        if not record.value:
+            published.forget((record.key or b"").decode("utf-8", errors="replace"))
+            continue
         try:
             table = codec.loads(RouteTable, record.value)
         except InputError:

@@ -19,8 +19,8 @@ _RIGHTS = {
     KafkaError.TOPIC_AUTHORIZATION_FAILED: "Write on Topic __evenkeel_*",
 }
 
-Record = tuple[str, bytes, bytes | None]
-"""Topic, value, key."""
+Record = tuple[str, bytes | None, bytes | None]
+"""Topic, value, key. A value of None has a compacted topic forget the key."""
 
 
 class FencedAppender:
