@@ -10,6 +10,7 @@ import pytest
 from evenkeel.cli import execute
 from evenkeel.cli.execute import Session, Stop, describe, run_plan
 from evenkeel.cli.main import main
+from evenkeel.domain import codec
 from evenkeel.domain.connection import Connection
 from evenkeel.domain.exchange import Owner
 from evenkeel.errors import ConfigurationError, EvenkeelError, FencedError, InputError, RetryableError
@@ -17,10 +18,12 @@ from evenkeel.keeper import claim as claim_module
 from evenkeel.keeper.claim import ClaimRecord, ClaimState, FoundClaim
 from evenkeel.keeper.moving.plan import ApprovedPlan, approve_batches
 from evenkeel.keeper.moving.progress import MoveProgress
-from evenkeel.keeper.moving.run import RunState
+from evenkeel.keeper.moving.run import Run, RunState
 from evenkeel.keeper.moving.settings import Control, MoveSettings
+from evenkeel.keeper.moving.steps import DropRate, Step
 from evenkeel.reasons import Reason
-from tests.support.moving_world import T0, T1, World, assert_clean, two_batches
+from tests.support.moving_kafka import MB
+from tests.support.moving_world import T0, T1, World, assert_clean, two_batches, until_copying
 
 PLAN = approve_batches("abc", [])
 """For what does not look into it."""
@@ -111,6 +114,50 @@ def test_ctrl_c_three_times_leaves_and_the_next_run_goes_on() -> None:
     world.restart()
     last = run(world, Quick(), Shown(Quick()))
     assert last.state is not RunState.RUNNING
+    assert_clean(world.kafka)
+
+
+def test_a_plan_runs_after_what_an_interrupted_one_has_left() -> None:
+    world, stop = two_batches(), Quick()
+    world.journal.text = codec.dumps(Run("another plan", "a"))  # between two batches: nothing under way
+    world.restart()
+    assert run(world, stop, Shown(stop)).reason is Reason.MOVED
+    assert [world.kafka.partition(key).replicas for key in (T0, T1)] == [[3], [3]]
+
+
+def test_what_an_interrupted_plan_does_yet_is_told_as_its() -> None:
+    world, stop = two_batches(), Quick()
+    until_copying(world)
+    world.plan = approve_batches("b", world.plan.batches[1:])
+    world.restart()
+    shown = Shown(stop)
+    run(world, stop, shown)
+    assert any("PlanOutdated: an earlier plan: cancelling 1 moves" in line for line in shown.lines)
+
+
+def take_over() -> World:
+    """A process that has begun another plan died while it copied."""
+    world = two_batches()
+    until_copying(world)
+    world.plan = approve_batches("b", world.plan.batches[1:])
+    world.want(bytes_per_second=2 * MB)  # longer than the wait after an end
+    world.restart()
+    return world
+
+
+def test_an_end_of_another_plan_does_not_shorten_the_wait_for_throttles() -> None:
+    world, stop = take_over(), Quick()
+    lost: list[Step] = []
+
+    def lose(step: Step) -> None:
+        moved = world.kafka.partition(T1).replicas == [3] and not world.kafka.partition(T1).adding
+        if isinstance(step, DropRate) and moved and not lost:
+            lost.append(step)
+            world.kafka.delay = 3.0
+
+    world.kafka.before_call = lose
+    assert run(world, stop, Shown(stop)).clean
+    assert lost
     assert_clean(world.kafka)
 
 

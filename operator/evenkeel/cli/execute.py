@@ -127,7 +127,9 @@ def run_plan(
     show: Callable[[MoveProgress | EvenkeelError, Control], None],
     monotonic: Callable[[], float] = time.monotonic,
 ) -> MoveProgress:
-    """Turns until the run is over; what Kafka does not answer is tried again.
+    """Turns until this plan's run is over; what Kafka does not answer is tried again.
+
+    What an interrupted plan has left is cancelled and cleaned up before it.
 
     Raises:
         ConfigurationError, InputError: a right is missing, or the plan is for another cluster.
@@ -144,12 +146,18 @@ def run_plan(
                 raise
             show(error, stop.control)
         else:
-            show(found, stop.control)
-            if found.state is not RunState.RUNNING:
+            mine = found.plan == plan.id
+            show(found if mine else _attribute(found), stop.control)
+            if mine and found.state is not RunState.RUNNING:
                 ended_at = monotonic() if ended_at is None else ended_at
                 if found.over or monotonic() - ended_at > AWAY_SECONDS:
                     return found
         stop.wait(TURN_SECONDS)
+
+
+def _attribute(found: MoveProgress) -> MoveProgress:
+    """As it is to be shown where it is of what another plan has left."""
+    return replace(found, message=f"an earlier plan: {found.message}")
 
 
 @dataclass(slots=True)
