@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from unittest.mock import MagicMock
 
@@ -18,7 +19,7 @@ from evenkeel.keeper import claim as claim_module
 from evenkeel.keeper.claim import ClaimRecord, ClaimState, FoundClaim
 from evenkeel.keeper.moving.plan import ApprovedPlan, approve_batches
 from evenkeel.keeper.moving.progress import MoveProgress
-from evenkeel.keeper.moving.run import Run, RunState
+from evenkeel.keeper.moving.run import AWAY_SECONDS, Run, RunState
 from evenkeel.keeper.moving.settings import Control, MoveSettings
 from evenkeel.keeper.moving.steps import DropRate, Step
 from evenkeel.reasons import Reason
@@ -159,6 +160,38 @@ def test_an_end_of_another_plan_does_not_shorten_the_wait_for_throttles() -> Non
     assert run(world, stop, Shown(stop)).clean
     assert lost
     assert_clean(world.kafka)
+
+
+def test_time_without_an_answer_is_no_wait_for_throttles() -> None:
+    world, stop = two_batches(), Quick()
+    kafka = world.kafka
+    ended: list[float] = []
+
+    def fail(step: Step) -> None:
+        if isinstance(step, DropRate) and not ended:
+            kafka.blind = {1}
+
+    def cut(found: MoveProgress | EvenkeelError, control: Control) -> None:
+        if isinstance(found, MoveProgress) and found.state is not RunState.RUNNING and not ended:
+            ended.append(kafka.now)
+            kafka.cut = True
+        elif ended and kafka.now - ended[0] > 2 * AWAY_SECONDS:
+            kafka.cut, kafka.blind = False, set()
+
+    kafka.before_call = fail
+    assert run_plan(Simulated(world), world.plan, world.settings, stop, cut, lambda: kafka.now).clean
+    assert ended
+    assert_clean(kafka)
+
+
+def test_a_run_that_goes_on_once_more_has_the_whole_wait_at_its_end() -> None:
+    running = MoveProgress(PLAN.id, "abc", Reason.MOVING, "", clean=False)
+    ended = replace(running, state=RunState.FINISHED)
+    turns = MagicMock()
+    turns.turn.side_effect = [ended, running, ended, replace(ended, clean=True)]
+    clock = iter([0.0, 2 * AWAY_SECONDS, 2 * AWAY_SECONDS])
+    stop = Quick()
+    assert run_plan(turns, PLAN, MoveSettings(), stop, Shown(stop), lambda: next(clock, 1e9)).clean
 
 
 def test_a_network_that_is_cut_is_waited_for() -> None:

@@ -129,7 +129,8 @@ def run_plan(
 ) -> MoveProgress:
     """Turns until this plan's run is over; what Kafka does not answer is tried again.
 
-    What an interrupted plan has left is cancelled and cleaned up before it.
+    What an interrupted plan has left is cancelled and cleaned up before it. What this one leaves is waited for at
+    its end for AWAY_SECONDS in which Kafka answers.
 
     Raises:
         ConfigurationError, InputError: a right is missing, or the plan is for another cluster.
@@ -145,10 +146,13 @@ def run_plan(
             if not error.retry:
                 raise
             show(error, stop.control)
+            ended_at = None  # what is left could not even be asked for
         else:
             mine = found.plan == plan.id
             show(found if mine else _attribute(found), stop.control)
-            if mine and found.state is not RunState.RUNNING:
+            if not mine or found.state is RunState.RUNNING:
+                ended_at = None
+            else:
                 ended_at = monotonic() if ended_at is None else ended_at
                 if found.over or monotonic() - ended_at > AWAY_SECONDS:
                     return found
