@@ -187,11 +187,17 @@ def test_time_without_an_answer_is_no_wait_for_throttles() -> None:
 def test_a_run_that_goes_on_once_more_has_the_whole_wait_at_its_end() -> None:
     running = MoveProgress(PLAN.id, "abc", Reason.MOVING, "", clean=False)
     ended = replace(running, state=RunState.FINISHED)
-    turns = MagicMock()
-    turns.turn.side_effect = [ended, running, ended, replace(ended, clean=True)]
-    clock = iter([0.0, 2 * AWAY_SECONDS, 2 * AWAY_SECONDS])
+    over = replace(ended, clean=True)
+    told = [(0.0, ended), (2 * AWAY_SECONDS, running), (2 * AWAY_SECONDS, ended), (2 * AWAY_SECONDS, over)]
+    now = [0.0]
+
+    class Told:
+        def turn(self, plan: ApprovedPlan, settings: MoveSettings) -> MoveProgress:
+            now[0], found = told.pop(0)
+            return found
+
     stop = Quick()
-    assert run_plan(turns, PLAN, MoveSettings(), stop, Shown(stop), lambda: next(clock, 1e9)).clean
+    assert run_plan(Told(), PLAN, MoveSettings(), stop, Shown(stop), lambda: now[0]).clean
 
 
 def test_a_network_that_is_cut_is_waited_for() -> None:
