@@ -295,3 +295,13 @@ def test_volumes_that_pods_and_sizes_do_not_agree_on_are_said_beside_ready_only(
     assert world.condition("BalancedCluster", "kafka") == ("True", "Measured")
     assert "/a and /b have different sizes" in world.message("BalancedCluster", "kafka")
     assert world.condition("BalancedCluster", "kafka", "Balanced") == ("True", "Balanced")
+
+
+def test_heartbeats_that_are_not_believed_are_said_beside_ready() -> None:
+    world = started()
+    world.keeper_runs()
+    doubt = Fault(Reason.MEASUREMENT_INCOMPLETE, "heartbeats of routers are not believed", "routers")
+    world.report(faults=(doubt,), deviation_permille=10, max_fill_permille=500)
+    world.run("BalancedCluster", "kafka")
+    assert world.condition("BalancedCluster", "kafka") == ("True", "Measured")
+    assert doubt.message in world.message("BalancedCluster", "kafka")

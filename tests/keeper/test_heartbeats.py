@@ -179,18 +179,18 @@ def test_a_number_beyond_all_floats_is_passed_over() -> None:
 def test_where_clocks_differ_nothing_is_known_rather_than_that_nobody_lives(age: int) -> None:
     found = book((age, beat("a", 1)))
     assert found.summarise(NOW).routers == 0
-    assert found.is_doubtful(NOW)
-    assert not found.is_doubtful(NOW + heartbeats.WINDOW_MS)
-    assert not book((age, beat("a", 1)), (0, beat("b", 1))).is_doubtful(NOW)
-    assert not HeartbeatBook().is_doubtful(NOW)
+    assert "clocks" in found.doubt(NOW)
+    assert not found.doubt(NOW + heartbeats.WINDOW_MS)
+    assert not book((age, beat("a", 1)), (0, beat("b", 1))).doubt(NOW)
+    assert not HeartbeatBook().doubt(NOW)
 
 
 def test_without_room_nothing_is_known_but_who_has_room_keeps_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heartbeats, "MOST_SERIES", 1)
     found = book((10, beat("a", 0)), (0, beat("a", 5000)))
-    assert not found.is_doubtful(NOW)
+    assert not found.doubt(NOW)
     found.note(beat("b", 0), NOW, NOW)
-    assert found.is_doubtful(NOW)
+    assert "more of them than are kept" in found.doubt(NOW)
     assert found.summarise(NOW).topics["t"].bytes_per_second == 500.0
 
 

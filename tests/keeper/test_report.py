@@ -88,6 +88,26 @@ def test_weights_for_little_inflow_come_without_a_forecast() -> None:
     assert told.message == LITTLE_INFLOW
 
 
+def test_weights_for_little_inflow_say_which_caps_bind_and_were_relaxed() -> None:
+    def routes(text: str, caps: tuple[str, ...], before: Report | None) -> Report:
+        one = plan(0.5).topics["t"]
+        relaxed = dataclasses.replace(
+            one, raised=True, reason=Reason.CAPS_RELAXED, message=text, binding_caps=caps
+        )
+        table = RouteTable("t", 1, 2, 0, (WEIGHT_SCALE,))
+        told = facts(plan=RoutesPlan(topics={"t": relaxed}), tables={"t": table})
+        return build_report(DESIRED, told, before)
+
+    first = routes("by 1.20", ("leader of 1",), None)
+    found = first.topics[0].routes
+    assert found is not None
+    assert (found.reason, found.message, found.binding_caps) == (
+        Reason.CAPS_RELAXED, "by 1.20", ("leader of 1",),
+    )  # fmt: skip
+    assert found.predicted_max_fill_permille is None
+    assert routes("by 1.21", ("leader of 2",), first) == first
+
+
 def test_without_a_measurement_the_last_known_facts_stay() -> None:
     before = build_report(DESIRED, facts(), None)
     fault = Fault(Reason.BROKERS_UNREACHABLE, "nobody answers")

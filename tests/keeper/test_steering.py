@@ -210,3 +210,19 @@ def test_horizons_are_declared_ones_as_far_as_was_watched() -> None:
         90.0,
     )
     assert build_horizons({}, growth, NOW).default_seconds == 86_400.0
+
+
+def test_heartbeats_that_are_not_believed_are_told_but_not_those_of_routers_that_ended_before(
+    topic: type[FakeReader],
+) -> None:
+    clock = Clock()
+    watch = RouterWatch(clock.wall_ms, clock)
+    add(topic, "a", 1, -60)
+    assert watch.poll(HERE, {names.HEARTBEATS_TOPIC}) == []
+    clock.seconds = 100.0
+    add(topic, "a", 2, -60)  # an hour or a minute: not of now
+    (fault,) = watch.poll(HERE, {names.HEARTBEATS_TOPIC})
+    assert (fault.reason, fault.subject) == (Reason.MEASUREMENT_INCOMPLETE, "routers")
+    assert "clocks of keeper and brokers differ" in fault.message
+    add(topic, "a", 3, 100)
+    assert watch.poll(HERE, {names.HEARTBEATS_TOPIC}) == []

@@ -40,6 +40,14 @@ def test_a_topic_that_would_level_the_disks_is_to_be_declared() -> None:
     assert not diagnosis.blocked
 
 
+def test_a_topic_of_which_no_record_was_seen_is_not_called_free_of_keys() -> None:
+    (unseen,) = diagnose(Facts(busy())).topics
+    assert unseen.steerable_percent is None
+    assert "no record was looked at" in unseen.next_step
+    (seen,) = diagnose(Facts(busy(), steerable={"clicks": 100})).topics
+    assert seen.next_step.startswith("declare a BalancedTopic")
+
+
 def test_keyed_topics_are_not_worth_routing() -> None:
     (topic,) = diagnose(Facts(busy(), steerable={"clicks": 5})).topics
     assert not topic.routable

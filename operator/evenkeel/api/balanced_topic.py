@@ -158,7 +158,8 @@ class RoutesStatus(Base):
     epoch: Count = 0
     """Number of the table within that claim."""
     predicted_max_fill_permille: Permille | None = None
-    """Fill at the end of the horizon with these routes."""
+    """Fill at the end of the horizon with these routes; this and the three below are absent where little inflow is
+    expected: the weights steer what comes then, and there is nothing to foretell."""
     optimal_max_fill_permille: Permille | None = None
     """The lowest that any routes within the caps can reach."""
     uncapped_max_fill_permille: Permille | None = None
@@ -170,7 +171,8 @@ class RoutesStatus(Base):
     ] = ()
     """Caps that keep the fullest volume higher than it need be, such as `leader share of broker 3`, up to 16."""
     steered_percent: Annotated[int, Field(ge=0, le=100)] | None = None
-    """Share of the topic's inflow that routers steer, in percent, in steps of 5; absent: not known."""
+    """Share of the topic's inflow that routers steer, in percent, in steps of 5; the last one known while
+    heartbeats of routers cannot be read or believed; absent: never known."""
     scores: Annotated[tuple[ScoreStatus, ...], listing("map", most=16, keys=("name",))] = ()
     """The scores asked for, and which of them did not count in the newest cycle."""
 

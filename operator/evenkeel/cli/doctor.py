@@ -10,6 +10,7 @@ import json
 import logging
 import sys
 import tempfile
+import time
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -33,6 +34,9 @@ log = logging.getLogger(__name__)
 OK, REFUSED = 0, 3
 MOST_TOPICS = 20
 SAMPLED_PARTITIONS = 4
+"""Of each of the MOST_TOPICS largest topics; of the others one."""
+SAMPLE_SECONDS = 60.0
+"""After so long no further topic is looked at, beyond the MOST_TOPICS largest."""
 _COLOURS = {Grade.OK: "green", Grade.HINT: "yellow", Grade.UNKNOWN: "magenta", Grade.BLOCKED: "red"}
 
 
@@ -110,11 +114,16 @@ def _build_rights(principal: Principal, found: Privileges | None) -> Rights:
 
 
 def _sample_topics(connection: Connection, snapshot: ClusterSnapshot, most: int) -> Iterable[tuple[str, int]]:
-    """Topic -> keyless share; a topic that may not be read is left out."""
-    for topic in users_topics(snapshot)[:MOST_TOPICS]:
+    """Topic -> keyless share, the largest first; a topic that may not be read is left out."""
+    until = time.monotonic() + SAMPLE_SECONDS
+    for number, topic in enumerate(users_topics(snapshot)):
+        large = number < MOST_TOPICS
+        if not large and time.monotonic() > until:
+            log.warning("not all topics sampled after_seconds=%g first=%s", SAMPLE_SECONDS, topic)
+            return
         led = [one.partition for one in snapshot.partitions if one.topic == topic and one.leader is not None]
         try:
-            sample = sample_keys(connection, topic, led[:SAMPLED_PARTITIONS], most)
+            sample = sample_keys(connection, topic, led[: SAMPLED_PARTITIONS if large else 1], most)
         except EvenkeelError as error:
             log.info("not sampled topic=%s why=%s", topic, error.message)
             sample = KeySample()

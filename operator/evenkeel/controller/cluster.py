@@ -118,7 +118,7 @@ def _decide_ready(given: ClusterInput) -> tuple[Condition, ...]:
     if not _is_told(given, report):
         return ready(Reason.PENDING, "the keeper has not taken up the newest spec yet")
     message = f"{report.brokers or 0} brokers with {len(report.volumes)} volumes are measured"
-    gap = _gap(report) or _gap(report, "volume/") or given.places_problem
+    gap = _gap(report) or _gap(report, "volume/") or given.places_problem or _gap(report, "routers")
     return is_ready(Reason.MEASURED, clip(f"{message}, but {gap}" if gap else message))
 
 

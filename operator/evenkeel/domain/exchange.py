@@ -186,7 +186,7 @@ class Fault:
     reason: Reason
     message: str
     subject: str = ""
-    """`topic/NAME`, `dataset/UID`, `broker/ID`, or empty for the cluster."""
+    """`topic/NAME`, `dataset/UID`, `broker/ID`, `routers`, or empty for the cluster."""
 
 
 @dataclass(frozen=True, slots=True)

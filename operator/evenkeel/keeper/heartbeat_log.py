@@ -38,7 +38,7 @@ class HeartbeatLog:
         self._position = self._end = 0
         self.problem: EvenkeelError | None = None
         """Why the topic cannot be read, until it can."""
-        self._retry_at = 0.0
+        self._retry_at = self._opened_at = 0.0
 
     def poll(self, connection: Connection) -> None:
         """Take what has come.
@@ -64,9 +64,17 @@ class HeartbeatLog:
     def steering(self) -> Steering | None:
         """What is known now; None while the topic is not read up to its end, or what it says is doubtful."""
         now_ms = self._wall_ms()
-        if self._tail is None or self._position < self._end or self._book.is_doubtful(now_ms):
+        if self._tail is None or self._position < self._end or self._book.doubt(now_ms):
             return None
         return self._book.summarise(now_ms)
+
+    def doubt(self) -> str:
+        """Why what was read is not believed; empty: it is.
+
+        What is read at the start may be of routers that ended a minute ago: that is no doubt.
+        """
+        young = self._monotonic() - self._opened_at < WINDOW_MS / 1000
+        return "" if young else self._book.doubt(self._wall_ms())
 
     def close(self) -> None:
         """Give the connection back; the next poll begins two minutes before then."""
@@ -81,6 +89,7 @@ class HeartbeatLog:
         self._end = self._reader.bounds(CALL_SECONDS)[1]
         self._position = self._reader.offset_at(self._wall_ms() - LOOK_BACK_MS, CALL_SECONDS)
         self._tail = self._reader.tail(self._position)
+        self._opened_at = self._monotonic()
 
     def _take(self, deadline: float) -> None:
         assert self._tail is not None

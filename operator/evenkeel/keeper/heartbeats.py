@@ -141,16 +141,20 @@ class HeartbeatBook:
             routers=len(live),
         )
 
-    def is_doubtful(self, now_ms: int) -> bool:
-        """Whether what is known may be far from the truth, so that it counts as unknown.
+    def doubt(self, now_ms: int) -> str:
+        """Why what is known may be far from the truth, so that it counts as unknown; empty: it is not.
 
         Records had to be passed over for want of room, or no router seems to live while records come that
         are not of now: then our clock and the brokers' differ.
         """
         if now_ms - self._full_ms < WINDOW_MS:
-            return True
+            return (
+                f"there are more of them than are kept ({MOST_ROUTERS} routers, {MOST_SERIES} topics in all)"
+            )
         live = any(router.seen_ms >= now_ms - GONE_MS for router in self._routers.values())
-        return not live and now_ms - self._odd_ms < WINDOW_MS
+        if not live and now_ms - self._odd_ms < WINDOW_MS:
+            return "their times are not those of now, the clocks of keeper and brokers differ"
+        return ""
 
     def _has_room(self, beat: RouterHeartbeat) -> bool:
         router = self._routers.get(beat.router)

@@ -240,13 +240,28 @@ def _choose_routes(
     return _active_routes(planned, table, facts.changed_epochs.get(name, table.epoch), before)
 
 
+def _little_inflow(
+    planned: TopicRoutes, owner_epoch: int, changed: int, last: RoutesReport | None
+) -> RoutesReport:
+    """Without fills: those would be of bytes that are not expected to come. What binds the weights is told."""
+    relaxed = planned.reason is Reason.CAPS_RELAXED
+    found = RoutesReport(
+        True, planned.reason, planned.message if relaxed else LITTLE_INFLOW, owner_epoch, changed,
+        binding_caps=planned.binding_caps,
+    )  # fmt: skip
+    if last is None or last.reason is not found.reason:
+        return found
+    same = replace(found, message=last.message, binding_caps=last.binding_caps) == last
+    return last if same else found
+
+
 def _active_routes(
     planned: TopicRoutes, table: RouteTable, changed: int, before: RoutesReport | None
 ) -> RoutesReport:
     """Fills and sentence are those of the last change of weights, or newer where they differ visibly."""
     last = before if before is not None and before.active else None
     if planned.raised:
-        return RoutesReport(True, Reason.ROUTED, LITTLE_INFLOW, table.owner_epoch, changed)
+        return _little_inflow(planned, table.owner_epoch, changed, last)
     found = RoutesReport(
         active=True,
         reason=planned.reason,

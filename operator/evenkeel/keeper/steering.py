@@ -17,10 +17,13 @@ from evenkeel.keeper.heartbeats import WINDOW_MS, Steering, TopicSteering
 from evenkeel.keeper.inflow import LEAST_RATE, PATIENCE_SECONDS, Inflow, InflowBook, SteeredTopic
 from evenkeel.planning.retention import Horizons
 from evenkeel.planning.tables import TableRate
+from evenkeel.reasons import Reason
 
 log = logging.getLogger(__name__)
 SUBJECT = "heartbeats"
 """Of faults that routing does without."""
+DOUBT_SUBJECT = "routers"
+"""Of the fault that heartbeats come and are not believed."""
 PATIENCE_INTERVALS = 8
 """Two minutes at the usual interval; a keeper that measures more often decides sooner."""
 
@@ -53,10 +56,17 @@ class RouterWatch:
                 log.warning("heartbeats not read why=%s", error.message)
         problem = self._log.problem
         if problem is None:
-            return []
+            return self._find_doubt()
         return [
             Fault(problem.reason, problem.message, SUBJECT if isinstance(problem, RetryableError) else "")
         ]
+
+    def _find_doubt(self) -> list[Fault]:
+        doubt = self._log.doubt()
+        if not doubt:
+            return []
+        message = f"heartbeats of routers are not believed: {doubt}; what routers steer is as last known"
+        return [Fault(Reason.MEASUREMENT_INCOMPLETE, message, DOUBT_SUBJECT)]
 
     def observe(
         self,

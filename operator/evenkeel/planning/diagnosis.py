@@ -264,11 +264,7 @@ def _outlook(
     few = routes.active and steerable is not None and steerable < FEW_PERCENT
     step = NEXT_STEPS.get(routes.reason, "")
     if routes.active:
-        step = (
-            "most records have keys: moves will help more than routing"
-            if few
-            else "declare a BalancedTopic; use evenkeel.router.Producer or the Java partitioner"
-        )
+        step = _advise(steerable)
     return TopicOutlook(
         topic=topic,
         partitions=len(partitions),
@@ -280,6 +276,14 @@ def _outlook(
         message=routes.message,
         next_step=step,
     )
+
+
+def _advise(steerable: int | None) -> str:
+    """What to do about a topic that routes would help, by the share of its records that have no key."""
+    declare = "declare a BalancedTopic; use evenkeel.router.Producer or the Java partitioner"
+    if steerable is None:
+        return f"no record was looked at: if most have no key, {declare}"
+    return "most records have keys: moves will help more than routing" if steerable < FEW_PERCENT else declare
 
 
 def _topic_bytes(partitions: Iterable[Partition]) -> int | None:
