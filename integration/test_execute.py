@@ -129,6 +129,13 @@ def test_replicas_go_to_the_directory_that_was_chosen(
     assert (admin.under_way(), admin.throttles([topic.name])) == ({}, {})
 
 
+def test_the_first_replica_leads_at_the_end(cluster: KafkaCluster, admin: Admin, tmp_path: Path) -> None:
+    topic = Topic(cluster, [[1, 2]], 4)
+    Execution(cluster, tmp_path, build_plan([topic.move(0, [3, 1])])).end(0)
+    # Broker 1 keeps its replica, and would go on leading.
+    wait_until("the leader", lambda: admin.places([topic.name])[topic.name, 0].leader == 3, seconds=10)
+
+
 def test_a_cluster_of_a_keeper_is_left_to_it(cluster: KafkaCluster, tmp_path: Path) -> None:
     topic = Topic(cluster, [[1]], 1)
     with Keeper(tmp_path / "keeper", build_desired(plain(cluster))) as keeper:

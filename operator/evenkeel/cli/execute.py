@@ -32,6 +32,7 @@ from evenkeel.keeper.assembly import assemble
 from evenkeel.keeper.claim import Claim
 from evenkeel.keeper.collector import gather
 from evenkeel.keeper.growth import Growth
+from evenkeel.keeper.moving.leaders import elect_leaders
 from evenkeel.keeper.moving.mover import Mover
 from evenkeel.keeper.moving.plan import ApprovedPlan
 from evenkeel.keeper.moving.progress import MoveProgress
@@ -65,11 +66,13 @@ def main(arguments: list[str]) -> int:
         connection = build_connection(options.bootstrap, properties, Path(folder))
         session = Session.open(connection, options.name)
         try:
-            with Bar.open() as bar, Stop.listening() as stop:
+            with Stop.listening() as stop:
                 settings = MoveSettings(
                     bytes_per_second=options.throttle, max_fill_percent=options.max_fill_percent
                 )
-                found = run_plan(session, plan, settings, stop, bar.show)
+                with Bar.open() as bar:
+                    found = run_plan(session, plan, settings, stop, bar.show)
+                _spread_leaders(connection, plan)
         finally:
             session.close()
     return _say(found.reason, found.message)
@@ -157,6 +160,14 @@ def run_plan(
                 if found.over or monotonic() - ended_at > AWAY_SECONDS:
                     return found
         stop.wait(TURN_SECONDS)
+
+
+def _spread_leaders(connection: Connection, plan: ApprovedPlan) -> None:
+    """The first replica of what was moved leads, as the plan spread leaders; without that only load is uneven."""
+    try:
+        elect_leaders(connection, plan.moves)
+    except EvenkeelError as error:
+        sys.stderr.write(f"{error.reason}: preferred leaders were not elected: {error.message}\n")
 
 
 def _attribute(found: MoveProgress) -> MoveProgress:
