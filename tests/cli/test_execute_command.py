@@ -61,3 +61,9 @@ def test_leaders_that_are_not_elected_are_told_and_cost_nothing_else(
     told = capsys.readouterr()
     assert "leaders were not elected: Alter on the Cluster is missing" in told.err
     assert "all 1 moves done" in told.out
+
+
+def test_directories_that_share_a_volume_are_guarded_as_one(scene: Scene) -> None:
+    scene.run(volumes=[{"broker": 3, "path": path, "volume": "disk"} for path in ("/a", "/b")])
+    (settings,) = (call.args[1] for call in scene.session.turn.call_args_list)
+    assert settings.volumes == {(3, "/a"): "disk", (3, "/b"): "disk"}

@@ -229,6 +229,20 @@ def test_a_picture_is_drawn_where_there_are_moves(tmp_path: Path, capsys: pytest
     assert "no picture" in capsys.readouterr().err
 
 
+def test_volumes_that_the_snapshot_names_go_into_the_plan(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    demo = demo_snapshot()
+    first, *rest = demo.brokers
+    named = replace(first, log_dirs=tuple(replace(one, volume="disk") for one in first.log_dirs))
+    path = tmp_path / "snapshot.json"
+    path.write_text(codec.dumps(replace(demo, brokers=(named, *rest))))
+    _, found = run_json(capsys, "moves", "--snapshot", str(path))
+    assert found["volumes"] == [
+        {"broker": first.id, "path": one.path, "volume": "disk"} for one in first.log_dirs
+    ]
+
+
 def test_routing_and_moving_are_compared_on_demand(capsys: pytest.CaptureFixture[str]) -> None:
     _, found = run_json(capsys, "moves", "--snapshot", EXAMPLE, "--routed", "clipart")
     assert found["choice"]["cure"] == "Move"

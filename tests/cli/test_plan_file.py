@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from evenkeel.cli.plan import moves_json
-from evenkeel.cli.plan_file import read_plan
+from evenkeel.cli.plan_file import SharedDir, read_plan, read_plan_file
 from evenkeel.domain.moves import Batch, Move, MoveKind
 from evenkeel.errors import InputError
 from evenkeel.keeper.moving.plan import approve
@@ -104,3 +104,35 @@ def test_a_file_does_not_move_internal_topics(tmp_path: Path, topic: str) -> Non
     raw["moves"][0]["topic"] = topic
     with pytest.raises(InputError, match=rf"moves\[0\]\.topic: {topic} is internal to Kafka or Evenkeel"):
         read_plan(write(tmp_path, raw))
+
+
+def test_volumes_that_the_planner_knew_come_with_the_plan(tmp_path: Path) -> None:
+    named = (SharedDir(1, "/a", "disk"), SharedDir(1, "/b", "disk"))
+    found = read_plan_file(write(tmp_path, moves_json(PLAN, "c", named)))
+    assert found.plan == approve(PLAN, "c")
+    assert found.volumes == {(1, "/a"): "disk", (1, "/b"): "disk"}
+
+
+def test_a_file_that_names_no_volumes_has_none(tmp_path: Path) -> None:
+    raw = moves_json(PLAN)
+    assert "volumes" not in raw
+    assert read_plan_file(write(tmp_path, raw)).volumes == {}
+
+
+@pytest.mark.parametrize(
+    ("volumes", "told"),
+    [
+        ({}, "volumes: must be a list"),
+        ([3], r"volumes\[0\]: SharedDir: must be an object"),
+        ([{"broker": 1, "path": "/a"}], r"volumes\[0\]: SharedDir\.volume: required"),
+        ([{"broker": "1", "path": "/a", "volume": "d"}], r"volumes\[0\]: SharedDir\.broker: must be int"),
+        ([{"broker": 1, "path": "/a", "volume": ""}], r"volumes\[0\]\.volume: must not be empty"),
+        (
+            [{"broker": 1, "path": "/a", "volume": one} for one in "de"],
+            r"volumes\[1\]\.path: /a of broker 1 is there already, on volume d",
+        ),
+    ],
+)
+def test_volumes_that_are_none_are_refused_by_field(tmp_path: Path, volumes: Any, told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        read_plan_file(write(tmp_path, {**moves_json(PLAN), "volumes": volumes}))

@@ -22,7 +22,7 @@ from types import FrameType
 from typing import Any, Protocol, Self
 
 from evenkeel import names
-from evenkeel.cli.plan_file import read_plan
+from evenkeel.cli.plan_file import read_plan_file
 from evenkeel.cli.snapshot import build_connection, read_properties
 from evenkeel.domain.connection import Connection
 from evenkeel.domain.exchange import Owner
@@ -58,7 +58,8 @@ def main(arguments: list[str]) -> int:
     logging.getLogger().addHandler(
         logging.NullHandler()
     )  # what is logged is also shown, or comes as an error
-    plan = read_plan(options.plan)
+    file = read_plan_file(options.plan)
+    plan = file.plan
     if not plan.moves:
         return _say(Reason.NOTHING_TO_DO, "the plan has no moves")
     properties = read_properties(options.config) if options.config else {}
@@ -68,7 +69,9 @@ def main(arguments: list[str]) -> int:
         try:
             with Stop.listening() as stop:
                 settings = MoveSettings(
-                    bytes_per_second=options.throttle, max_fill_percent=options.max_fill_percent
+                    bytes_per_second=options.throttle,
+                    max_fill_percent=options.max_fill_percent,
+                    volumes=file.volumes,
                 )
                 with Bar.open() as bar:
                     found = run_plan(session, plan, settings, stop, bar.show)

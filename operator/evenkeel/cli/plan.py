@@ -6,11 +6,12 @@ import argparse
 import dataclasses
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from evenkeel.cli.plan_file import moves_list
+from evenkeel.cli.plan_file import SharedDir, list_shared_dirs, moves_list
 from evenkeel.domain import codec
 from evenkeel.domain.exchange import Policy, TopicRouting
 from evenkeel.domain.snapshot import ClusterSnapshot
@@ -176,7 +177,7 @@ def _plan_moves(options: argparse.Namespace, snapshot: ClusterSnapshot) -> int:
     )
     plan = plan_moves(snapshot, policy, request)
     if options.output == "json":
-        _print_json(moves_json(plan, snapshot.cluster_id))
+        _print_json(moves_json(plan, snapshot.cluster_id, list_shared_dirs(snapshot)))
     elif plan.moves:
         from evenkeel.cli.tables import print_moves
 
@@ -234,11 +235,14 @@ def routes_json(routes: TopicRoutes) -> dict[str, Any]:
     }
 
 
-def moves_json(plan: MovesPlan, cluster_id: str | None = None) -> dict[str, Any]:
+def moves_json(
+    plan: MovesPlan, cluster_id: str | None = None, shared: Sequence[SharedDir] = ()
+) -> dict[str, Any]:
     """The contract of design section 4, and what `evenkeel execute` needs beside it."""
     return {
         "hash": plan.hash,
         "clusterId": cluster_id,
+        **({"volumes": [codec.to_json(one) for one in shared]} if shared else {}),
         "moves": moves_list(plan),
         "bytes": plan.bytes,
         "lowerBoundBytes": plan.lower_bound_bytes,

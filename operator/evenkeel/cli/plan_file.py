@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from evenkeel.api.plan_content import check_move
 from evenkeel.domain import codec
 from evenkeel.domain.moves import Move
+from evenkeel.domain.snapshot import ClusterSnapshot
 from evenkeel.errors import InputError
 from evenkeel.keeper.moving.plan import ApprovedPlan, approve_batches
 from evenkeel.planning.moves_plan import MovesPlan
@@ -40,7 +43,41 @@ def moves_list(plan: MovesPlan) -> list[dict[str, Any]]:
     ]
 
 
+@dataclass(frozen=True, slots=True)
+class SharedDir:
+    """A log directory of which the volume is known by name; those of one name share their space."""
+
+    broker: int
+    path: str
+    volume: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlanFile:
+    """What a file holds."""
+
+    plan: ApprovedPlan
+    volumes: Mapping[tuple[int, str], str]
+    """(broker, log dir path) -> volume, where the planner knew it by name; empty too in files of earlier versions."""
+
+
+def list_shared_dirs(snapshot: ClusterSnapshot) -> tuple[SharedDir, ...]:
+    """Directories of named volumes, by broker and path."""
+    found = [
+        SharedDir(broker.id, entry.path, entry.volume)
+        for broker in snapshot.brokers
+        for entry in broker.log_dirs
+        if entry.volume is not None
+    ]
+    return tuple(sorted(found, key=lambda one: (one.broker, one.path)))
+
+
 def read_plan(path: str) -> ApprovedPlan:
+    """The plan of a file; as `read_plan_file`."""
+    return read_plan_file(path).plan
+
+
+def read_plan_file(path: str) -> PlanFile:
     """A plan from a file; `-` is standard input.
 
     Raises:
@@ -61,7 +98,28 @@ def read_plan(path: str) -> ApprovedPlan:
     ordered = [batches[number] for number in sorted(batches)]
     cluster_id = raw.get("clusterId")
     name = str(raw.get("hash", ""))
-    return approve_batches(name, ordered, cluster_id if isinstance(cluster_id, str) else None)
+    plan = approve_batches(name, ordered, cluster_id if isinstance(cluster_id, str) else None)
+    return PlanFile(plan, _read_volumes(raw.get("volumes", []), f"--plan {path}: volumes"))
+
+
+def _read_volumes(raw: Any, where: str) -> dict[tuple[int, str], str]:
+    if not isinstance(raw, list):
+        raise InputError(f"{where}: must be a list, not {raw!r:.80}", reason=Reason.INVALID_SPEC)
+    found: dict[tuple[int, str], str] = {}
+    for number, entry in enumerate(raw):
+        try:
+            one = codec.from_json(SharedDir, entry)
+        except InputError as error:
+            raise InputError(f"{where}[{number}]: {error.message}", reason=Reason.INVALID_SPEC) from error
+        for field in ("path", "volume"):
+            if not getattr(one, field):
+                message = f"{where}[{number}].{field}: must not be empty"
+                raise InputError(message, reason=Reason.INVALID_SPEC)
+        known = found.setdefault((one.broker, one.path), one.volume)
+        if known != one.volume:
+            what = f"{one.path} of broker {one.broker} is there already, on volume {known}"
+            raise InputError(f"{where}[{number}].path: {what}, not {one.volume}", reason=Reason.INVALID_SPEC)
+    return found
 
 
 def _read_move(entry: Any, where: str) -> tuple[Move, int]:
