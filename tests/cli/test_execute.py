@@ -17,6 +17,7 @@ from evenkeel.domain.exchange import Owner
 from evenkeel.errors import ConfigurationError, EvenkeelError, FencedError, InputError, RetryableError
 from evenkeel.keeper import claim as claim_module
 from evenkeel.keeper.claim import ClaimRecord, ClaimState, FoundClaim
+from evenkeel.keeper.moving.executor import Executor
 from evenkeel.keeper.moving.plan import ApprovedPlan, approve_batches
 from evenkeel.keeper.moving.progress import MoveProgress
 from evenkeel.keeper.moving.run import AWAY_SECONDS, Run, RunState
@@ -24,7 +25,7 @@ from evenkeel.keeper.moving.settings import Control, MoveSettings
 from evenkeel.keeper.moving.steps import DropRate, Step
 from evenkeel.reasons import Reason
 from tests.support.moving_kafka import MB
-from tests.support.moving_world import T0, T1, World, assert_clean, two_batches, until_copying
+from tests.support.moving_world import T0, T1, Life, World, assert_clean, two_batches, until_copying
 
 PLAN = approve_batches("abc", [])
 """For what does not look into it."""
@@ -107,15 +108,44 @@ def test_ctrl_c_twice_cancels() -> None:
     assert_clean(world.kafka)
 
 
-def test_ctrl_c_three_times_leaves_and_the_next_run_goes_on() -> None:
-    world, stop = two_batches(), Quick()
-    shown = Shown(stop, lambda found: found.bytes_done > 0)
+def leave(world: World) -> None:
+    """Ctrl-C three times, one in each turn in which something is copied."""
+    stop = Quick()
     with pytest.raises(KeyboardInterrupt):
-        run(world, stop, shown)
-    world.restart()
-    last = run(world, Quick(), Shown(Quick()))
-    assert last.state is not RunState.RUNNING
+        run(world, stop, Shown(stop, lambda found: found.bytes_done > 0))
+    assert world.journaled.state is RunState.RUNNING
+
+
+def begin_again(world: World) -> None:
+    """As the command does: its executor runs a plan that has ended once more."""
+    world.executor = Executor(
+        lambda: world.kafka, Life(world.journal), monotonic=lambda: world.kafka.now, again=True
+    )
+
+
+def test_after_three_ctrl_c_the_next_run_of_the_plan_finishes_the_cancelling_and_says_so() -> None:
+    world, stop = two_batches(), Quick()
+    leave(world)
+    begin_again(world)
+    shown = Shown(stop)
+    last = run(world, stop, shown)
+    assert (last.reason, last.message) == (
+        Reason.MOVES_CANCELLED,
+        "stopped: 0 moves done, the rest did not run",
+    )
+    assert any("MovesCancelled: " in line for line in shown.lines)
+    assert [world.kafka.partition(key).replicas for key in (T0, T1)] == [[1], [1]]
     assert_clean(world.kafka)
+
+
+def test_after_three_ctrl_c_the_run_after_the_next_begins_anew() -> None:
+    world = two_batches()
+    leave(world)
+    begin_again(world)
+    run(world, Quick(), Shown(Quick()))
+    begin_again(world)
+    assert run(world, Quick(), Shown(Quick())).reason is Reason.MOVED
+    assert [world.kafka.partition(key).replicas for key in (T0, T1)] == [[3], [3]]
 
 
 def test_a_plan_runs_after_what_an_interrupted_one_has_left() -> None:

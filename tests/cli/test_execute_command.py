@@ -67,3 +67,14 @@ def test_directories_that_share_a_volume_are_guarded_as_one(scene: Scene) -> Non
     scene.run(volumes=[{"broker": 3, "path": path, "volume": "disk"} for path in ("/a", "/b")])
     (settings,) = (call.args[1] for call in scene.session.turn.call_args_list)
     assert settings.volumes == {(3, "/a"): "disk", (3, "/b"): "disk"}
+
+
+def test_a_run_that_only_finishes_what_an_earlier_one_was_told_says_how_to_begin_anew(
+    scene: Scene, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scene.session.turn.side_effect = lambda plan, _settings: MoveProgress(
+        plan.id, plan.name, Reason.MOVES_CANCELLED, "stopped: 0 moves done", RunState.CANCELLED
+    )
+    assert scene.run() == 3
+    told = "MovesCancelled: stopped: 0 moves done; an earlier run was told to stop, and this one has finished that"
+    assert f"{told}: the same command begins anew" in capsys.readouterr().err

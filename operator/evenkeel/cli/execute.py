@@ -1,7 +1,8 @@
 """`evenkeel execute`: run a plan of moves on any Kafka cluster, by the keeper's own executor.
 
-Ctrl-C once finishes the batch, twice cancels what is under way where that is safe, a third time leaves at once:
-the same command goes on from there later.
+Ctrl-C once finishes the batch, twice cancels what is under way where that is safe, a third time leaves at once: the
+next run of the same plan finishes the cancelling and says so, and the one after that begins anew. A run that was
+killed without Ctrl-C is gone on with by the same command; another plan has what is left of it cancelled first.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ def main(arguments: list[str]) -> int:
                 _spread_leaders(connection, plan)
         finally:
             session.close()
-    return _say(found.reason, found.message)
+    return _say(found.reason, _explain(found, stop))
 
 
 class Turns(Protocol):
@@ -294,6 +295,14 @@ def describe(found: MoveProgress | EvenkeelError, control: Control) -> str:
     failed = f" ({found.moves_failed} not moved)" if found.moves_failed else ""
     reason = "" if found.reason is Reason.MOVING else f"; {found.reason}: {found.message}"
     return f"{wish}{done}{failed}{reason}"
+
+
+def _explain(found: MoveProgress, stop: Stop) -> str:
+    """The end as a sentence, also for who did not press Ctrl-C and finds the plan stopped."""
+    if found.reason is not Reason.MOVES_CANCELLED or stop.presses:
+        return found.message
+    told = "an earlier run was told to stop, and this one has finished that: the same command begins anew"
+    return f"{found.message}; {told}"
 
 
 def _say(reason: Reason, message: str) -> int:
