@@ -20,6 +20,7 @@ from evenkeel.kafka.answers import (
 )
 from evenkeel.kafka.wire import DIRECTORY_RATE, FOLLOWER_RATE, LEADER_RATE
 from evenkeel.keeper.moving.executor import Failures
+from evenkeel.keeper.moving.guards import WITHOUT_STAYING
 from evenkeel.keeper.moving.observation import Observation, Wanted
 from evenkeel.keeper.moving.steps import AddEntries, DropEntries, DropRate, Place, Reassign, SetRate, Step
 from evenkeel.reasons import Reason
@@ -59,6 +60,7 @@ class MovingKafka:
         self.p99_ms: float | None = None
         self.blind: set[int] = set()
         """Brokers that are alive and do not answer the executor."""
+        self.metadata_version: int | None = WITHOUT_STAYING
 
     def add_topic(
         self, name: str, replicas: Sequence[Sequence[int]], sizes: Sequence[float], min_isr: int = 1
@@ -188,6 +190,7 @@ class MovingKafka:
             },
             rates={broker: BrokerRates(dict(self.brokers[broker].rates)) for broker in asked},
             produce_p99_ms=self.p99_ms,
+            metadata_version=self.metadata_version,
         )
 
     def apply(self, steps: Sequence[Step]) -> Failures:
@@ -336,7 +339,9 @@ class MovingKafka:
     def _complete(self, key: TopicPartition) -> None:
         """Every adding replica is in sync: the removed ones go."""
         one = self.partition(key)
-        if not (one.adding or one.removing) or one.leader is None or not set(one.adding) <= one.isr:
+        fresh = (self.metadata_version or 0) >= WITHOUT_STAYING and len(one.adding) >= len(one.removing)
+        awaited = set(one.adding if fresh else one.replicas) - set(one.removing)
+        if not (one.adding or one.removing) or one.leader is None or not awaited <= one.isr:
             return
         if not one.isr - set(one.removing):
             return
@@ -357,6 +362,8 @@ class MovingKafka:
         one = self.partition(key)
         originals = len(one.replicas) - len(one.adding)
         least = max(1, min(self.topics[key[0]].min_isr, originals))
+        if all(not self.brokers[broker].online and broker not in one.isr for broker in one.adding):
+            least = 1  # what is given up is no copy yet, and nobody makes it one
         if one.adding and self._alive(one) < least:
             self.harms.append(f"{key} was cancelled with {self._alive(one)} original replicas in sync")
 

@@ -19,8 +19,9 @@ from evenkeel.keeper.moving.guards import (
 from evenkeel.keeper.moving.observation import Observation
 from evenkeel.keeper.moving.pace import Harm, first_rate, next_rate, write_rate
 from evenkeel.keeper.moving.plan import ApprovedPlan
-from evenkeel.keeper.moving.run import AWAY_SECONDS, Ended, Flight, Run, RunState, end_run
+from evenkeel.keeper.moving.run import AWAY_SECONDS, Flight, Run, RunState, end_run
 from evenkeel.keeper.moving.settings import Control, MoveSettings
+from evenkeel.keeper.moving.sifting import judge, sift
 from evenkeel.keeper.moving.status import copied_bytes, expected_bytes
 from evenkeel.keeper.moving.steps import Reassign, Step
 from evenkeel.keeper.moving.throttling import Throttling, find_wanted, plan_throttles
@@ -175,31 +176,12 @@ class _Turn:
             self._run = replace(self._run, flights=flights, bytes_per_second=rate)
 
     def _sift(self, moves: list[Move]) -> list[Move]:
-        """Those that may begin, if none has to wait; those that cannot run any more have ended."""
-        checks = check_starts(moves, self._seen, self._settings)
-        ready, waits = [], []
-        for move in moves:
-            check = checks[move.topic, move.partition]
-            reason = self._judge(move, check)
-            if reason is not None:
-                self._run = replace(self._run, ended=(*self._run.ended, _ended(move, reason)))
-            elif check.fitness is Fitness.READY:
-                ready.append(move)
-            else:
-                waits.append(Verdict(check.reason, f"waits: {check.message}"))
-        self._verdicts += waits[:1]
-        return ready if not waits else []
-
-    def _judge(self, move: Move, check: Check) -> Reason | None:
-        """Why the move has had its turn without having begun; None: it has not."""
-        name, settings = f"{move.topic}-{move.partition}", self._settings
-        if check.fitness is Fitness.READY:
-            return None
-        if check.fitness is Fitness.WAIT:
-            return check.reason if self._timers.mark(f"wait {name}") >= settings.patience_seconds else None
-        if self._timers.mark(f"{check.fitness} {name}") < settings.settle_seconds:
-            return None
-        return Reason.MOVED if check.fitness is Fitness.DONE else check.reason
+        """Those that may begin; those that cannot run any more have ended."""
+        found = sift(moves, self._seen, self._settings, self._timers)
+        self._run = replace(self._run, ended=(*self._run.ended, *found.ended))
+        if not found.ready:
+            self._verdicts += [_wait(check) for check in found.waits[:1]]
+        return list(found.ready)
 
     def _is_blocked(self, moves: list[Move]) -> bool:
         """Whether nothing at all may begin now, whatever the moves."""
@@ -306,16 +288,15 @@ class _Turn:
         checks = check_starts(moves, self._seen, self._settings)
         fit = []
         for flight in waiting:
-            reason = self._judge(flight.move, checks[flight.key])
-            if reason is not None:
+            check = checks[flight.key]
+            over = judge(flight.move, check, self._settings, self._timers)
+            if over is not None:
                 rest = tuple(one for one in self._run.flights if one.key != flight.key)
-                ended = (*self._run.ended, _ended(flight.move, reason))
-                self._run = replace(self._run, flights=rest, ended=ended)
-            elif checks[flight.key].fitness is Fitness.READY:
+                self._run = replace(self._run, flights=rest, ended=(*self._run.ended, over))
+            elif check.fitness is Fitness.READY:
                 fit.append(flight)
             else:
-                check = checks[flight.key]
-                self._verdicts.append(Verdict(check.reason, f"waits: {check.message}"))
+                self._verdicts.append(_wait(check))
         if not ready or not fit or self._is_held_back():
             return []
         self._tried |= {flight.key: self._seen.at for flight in fit}
@@ -373,8 +354,8 @@ _GRAVITY = {
 }
 
 
-def _ended(move: Move, reason: Reason) -> Ended:
-    return Ended(move.topic, move.partition, reason, 0)
+def _wait(check: Check) -> Verdict:
+    return Verdict(check.reason, f"waits: {check.message}")
 
 
 def _brokers(moves: list[Move]) -> set[int]:

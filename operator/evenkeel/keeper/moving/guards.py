@@ -54,6 +54,9 @@ class Room:
 
 BALANCER_TOPICS = ("__CruiseControlMetrics", "__KafkaCruiseControl", "strimzi.cruisecontrol.")
 """What the names of Cruise Control's topics begin with, as it and as Strimzi make them."""
+WITHOUT_STAYING = 30
+"""Metadata version of Kafka 4.3: from there on a reassignment ends though a replica that stays is out of sync
+(KAFKA-19975). Before, it would stay under way until that replica is back."""
 _READY = Check(Fitness.READY)
 
 
@@ -112,7 +115,7 @@ def _find_objections(
         message = f"topic {move.topic} was made again: it has id {now}, planned for {move.topic_id}"
         yield Check(Fitness.VOID, Reason.TOPIC_MISSING, message)
     yield from _check_partition(move, found, seen)
-    yield from _check_sync(move, seen)
+    yield from _check_sync(move, found, seen)
     if move.copied_to is not None:
         yield from _check_broker(move.copied_to, seen)
         yield from _check_places(move, move.copied_to, seen)
@@ -132,8 +135,11 @@ def _check_partition(move: Move, found: PartitionAnswer, seen: Observation) -> I
         yield Check(Fitness.WAIT, Reason.NO_LEADERS, f"{where} has no leader")
 
 
-def _check_sync(move: Move, seen: Observation) -> Iterator[Check]:
-    """Every replica that stays is in sync; enough are, before and after."""
+def _check_sync(move: Move, found: PartitionAnswer, seen: Observation) -> Iterator[Check]:
+    """Every replica that stays is in sync; enough are, before and after.
+
+    Where nothing is given up the leader is enough, and of the replicas that stay those on brokers that are there.
+    """
     where, least = f"{move.topic}-{move.partition}", seen.min_isr.get(move.topic)
     if least is None:
         message = f"min.insync.replicas of {move.topic} is unknown"
@@ -143,11 +149,24 @@ def _check_sync(move: Move, seen: Observation) -> Iterator[Check]:
     if len(move.target) < needed:
         message = f"{where} would keep {len(move.target)} replicas, min.insync.replicas is {least}"
         yield Check(Fitness.VOID, Reason.REPLICATION_BELOW_MIN_ISR, message)
-    staying = tuple(one for one in move.source if one in move.target)
+    staying = {one for one in move.source if one in move.target}
     alive = in_sync(move.source, move, seen)
-    if len(alive) < needed or not set(staying) <= set(alive):
+    enough = len(alive) >= needed
+    if _gives_nothing_up(move, seen):
+        enough = found.leader in alive
+        if (seen.metadata_version or 0) >= WITHOUT_STAYING:
+            staying &= seen.online
+    if not enough or not staying <= set(alive):
         message = f"{where}: of the replicas {_list(move.source)} only {_list(alive)} are in sync"
         yield Check(Fitness.WAIT, Reason.REPLICAS_OUT_OF_SYNC, message)
+
+
+def _gives_nothing_up(move: Move, seen: Observation) -> bool:
+    """Whether a replica comes, and none that is alive or in sync goes: the more are missing, the more it is needed."""
+    going = [one for one in move.source if one not in move.target]
+    return move.kind in {MoveKind.BROKER, MoveKind.ADD} and not (
+        seen.online.intersection(going) or in_sync(tuple(going), move, seen)
+    )
 
 
 def _check_broker(broker: int, seen: Observation) -> Iterator[Check]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,6 +19,7 @@ from evenkeel.keeper.moving.executor import Failures
 from evenkeel.keeper.moving.observation import Observation, Wanted
 from evenkeel.keeper.moving.steps import AddEntries, DropEntries, DropRate, Place, Reassign, SetRate, Step
 
+log = logging.getLogger(__name__)
 T = TypeVar("T")
 LOOK_SECONDS = 5.0
 Throttle = SetRate | DropRate | AddEntries | DropEntries
@@ -64,7 +66,16 @@ class KafkaHand:
             dirs=found_dirs,
             rates=found_rates,
             produce_p99_ms=self._p99_ms(),
+            metadata_version=None if wanted.brokers <= online else self._ask_version(),
         )
+
+    def _ask_version(self) -> int | None:
+        """Only moves of replicas that are lost depend on it; without an answer they wait."""
+        try:
+            return self._admin.describe_metadata_version()
+        except EvenkeelError as error:
+            log.info("moves metadata version not told why=%s", error.message)
+            return None
 
     def apply(self, steps: Sequence[Step]) -> Failures:
         """Do steps of one kind."""

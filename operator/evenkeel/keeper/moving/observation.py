@@ -44,6 +44,9 @@ class Observation:
     produce_p99_ms: float | None = None
     """How long producers wait; None: nobody tells."""
 
+    metadata_version: int | None = None
+    """Level of Kafka's feature of this name; None: there is none, or nobody asked."""
+
     def partition(self, key: TopicPartition) -> PartitionAnswer | None:
         """Metadata of a partition; None where it is not there."""
         topic = self.topics.get(key[0])

@@ -87,14 +87,18 @@ def lacks_target(move: Move, seen: Observation) -> bool:
 def may_cancel(move: Move, seen: Observation) -> bool:
     """Whether cancelling leaves enough replicas: min ISR of the original ones are alive and in sync.
 
-    A cancelled move takes its new replica away again, though it may be the only one that is alive.
+    A cancelled move takes its new replica away again, though it may be the only one that is alive. Where its broker
+    is not there and it is not in sync nothing is taken away: the leader that is left is enough.
     """
     if _is_local(move):
         return move.copied_to in seen.online
     found, least = seen.partition((move.topic, move.partition)), seen.min_isr.get(move.topic)
     if found is None or least is None:
         return False
-    return len(in_sync(move.source, move, seen)) >= max(1, min(least, len(move.source)))
+    alive = in_sync(move.source, move, seen)
+    if move.copied_to is not None and move.copied_to not in seen.online and move.copied_to not in found.isr:
+        return found.leader in alive
+    return len(alive) >= max(1, min(least, len(move.source)))
 
 
 def in_sync(replicas: tuple[int, ...], move: Move, seen: Observation) -> tuple[int, ...]:
