@@ -54,6 +54,7 @@ class MovingKafka:
         self.after_call: Callable[[Step], None] = lambda _: None
         self.refuse: EvenkeelError | None = None
         """What it says to reassignments."""
+        self.refuse_places: dict[TopicPartition, EvenkeelError] = {}
         self.delay: float | None = None
         """The next call is answered by nothing, and takes effect so many seconds later."""
         self._delayed: list[tuple[float, Step]] = []
@@ -247,6 +248,8 @@ class MovingKafka:
                     return self.refuse
                 else:
                     self.begin(step.key, step.replicas)
+            case Place() if step.key in self.refuse_places:
+                return self.refuse_places[step.key]
             case Place():
                 self._place(step)
         return None

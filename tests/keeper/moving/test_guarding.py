@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 
-from evenkeel.errors import InputError, RetryableError
 from evenkeel.keeper.moving.run import RunState
 from evenkeel.keeper.moving.settings import Control
 from evenkeel.keeper.moving.steps import Place
@@ -236,22 +235,3 @@ def test_a_directory_that_is_not_there_is_refused() -> None:
     del kafka.brokers[3].dirs["/d0"]
     assert world.run().reason is Reason.PLAN_OUTDATED
     assert not kafka.calls
-
-
-def test_what_kafka_refuses_for_good_ends_and_is_told() -> None:
-    kafka, move = one_move()
-    kafka.refuse = InputError("policy", reason=Reason.INVALID_SPEC)
-    world = build_world([move], kafka=kafka)
-    world.run(lambda found: found.reason is Reason.INVALID_SPEC)
-    world.run()
-    assert reasons(world) == {T0: Reason.INVALID_SPEC}
-    assert_clean(kafka)
-
-
-def test_what_kafka_refuses_for_now_is_tried_again() -> None:
-    kafka, move = one_move()
-    kafka.refuse = RetryableError("no controller", reason=Reason.BROKERS_UNREACHABLE)
-    world = build_world([move], kafka=kafka)
-    world.run(lambda found: found.reason is Reason.BROKERS_UNREACHABLE)
-    kafka.refuse = None
-    assert world.run().reason is Reason.MOVED

@@ -23,7 +23,7 @@ from evenkeel.keeper.moving.run import AWAY_SECONDS, Flight, Run, RunState, end_
 from evenkeel.keeper.moving.settings import Control, MoveSettings
 from evenkeel.keeper.moving.sifting import judge, sift
 from evenkeel.keeper.moving.status import copied_bytes, expected_bytes
-from evenkeel.keeper.moving.steps import Reassign, Step
+from evenkeel.keeper.moving.steps import Place, Reassign, Step
 from evenkeel.keeper.moving.throttling import Throttling, find_wanted, plan_throttles
 from evenkeel.keeper.moving.watch import Timers, Watch, estimate_writes
 from evenkeel.reasons import Reason
@@ -316,7 +316,7 @@ class _Turn:
 
     def _remember(self, throttling: Throttling, starts: list[Step]) -> Watch:
         keys = {flight.key for flight in self._run.flights}
-        started = {step.key for step in starts if isinstance(step, Reassign)}
+        started = {step.key for step in starts if isinstance(step, Reassign | Place)}
         return replace(
             self._watch,
             since=self._timers.marked,

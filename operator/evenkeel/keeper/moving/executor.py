@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Protocol
+from typing import Protocol, TypeGuard
 
 from evenkeel.domain.moves import Move
 from evenkeel.errors import EvenkeelError, InputError, RetryableError
@@ -28,7 +28,7 @@ from evenkeel.keeper.moving.progress import (
 )
 from evenkeel.keeper.moving.run import Run, RunState
 from evenkeel.keeper.moving.settings import MoveSettings
-from evenkeel.keeper.moving.steps import AddEntries, Reassign, SetRate, Step
+from evenkeel.keeper.moving.steps import AddEntries, Place, Reassign, SetRate, Step
 from evenkeel.keeper.moving.watch import Watch
 from evenkeel.reasons import Reason
 
@@ -178,8 +178,7 @@ class Executor:
         for _, group in itertools.groupby(steps, key=type):
             todo = list(group)
             self._check_sure(committed_at)
-            if failures:  # nothing is copied where a throttle or a directory was refused
-                todo = [step for step in todo if not _is_start(step)]
+            todo = [step for step in todo if not _is_moot(step, failures)]
             failed = hand.apply(todo) if todo else ()
             failures += failed
             for step, error in failed:
@@ -220,9 +219,17 @@ def find_needed(plan: ApprovedPlan | None, run: Run | None) -> Wanted:
     return Wanted(frozenset(topics), frozenset(brokers))
 
 
-def _is_start(step: Step) -> bool:
+def _is_moot(step: Step, failures: Failures) -> bool:
+    """Nothing is copied where a throttle was refused, nor what its directory was refused to."""
+    if not _is_start(step):
+        return False
+    return any(not isinstance(one, Place | Reassign) or one.key == step.key for one, _ in failures)
+
+
+def _is_start(step: Step) -> TypeGuard[Reassign]:
     return isinstance(step, Reassign) and step.replicas is not None
 
 
 def _find_refused(failures: Failures) -> dict[TopicPartition, EvenkeelError]:
-    return {step.key: error for step, error in failures if isinstance(step, Reassign) and _is_start(step)}
+    """The error of each partition that was not moved."""
+    return {step.key: error for step, error in failures if isinstance(step, Place) or _is_start(step)}

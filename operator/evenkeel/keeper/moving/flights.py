@@ -164,7 +164,8 @@ class _Turn:
         if self._run.cancelling is not None:
             return self._run.cancelling
         refused = self._watch.refused.get(flight.key)
-        if status is Status.IDLE and refused is not None and not refused.retry:
+        asked = status in {Status.IDLE, Status.MISPLACED}
+        if asked and refused is not None and not refused.retry:
             return refused.reason
         broker = move.copied_to
         if broker is None or status is Status.IDLE:
