@@ -25,6 +25,7 @@ RUN = Run(
     finishing=True,
     reason=Reason.MOVES_CANCELLED,
     message="stopped",
+    calm_p99_ms=7.5,
 )
 
 

@@ -228,6 +228,17 @@ def test_the_throttle_doubles_while_nobody_suffers_and_halves_when_somebody_does
     assert kafka.brokers[1].rates == {LEADER_RATE: 10 * MB}
 
 
+def test_a_keeper_that_was_restarted_knows_how_long_producers_waited_before() -> None:
+    kafka = build_kafka(gigabytes=100)
+    kafka.add_topic("t", [[1]], [30 * GB])
+    kafka.p99_ms = 10.0
+    world = build_world([build_move(kafka, T0, [3])], kafka=kafka)
+    world.run(lambda found: found.bytes_per_second == 40 * MB, seconds=200)
+    kafka.p99_ms = 25.0
+    world.restart()
+    world.run(lambda found: found.bytes_per_second == 10 * MB, seconds=60)
+
+
 def test_what_is_not_held_up_by_the_throttle_does_not_raise_it() -> None:
     kafka, move = one_move()
     world = build_world([move], kafka=kafka)

@@ -173,7 +173,8 @@ class _Turn:
             rate = first_rate(ready, self._settings, self._run.bytes_per_second)
             lagging = find_lagging(_brokers(ready), self._seen) is not None
             self._watch = replace(self._watch, lagged_before=lagging)
-            self._run = replace(self._run, flights=flights, bytes_per_second=rate)
+            calm = self._run.calm_p99_ms or self._watch.calm_p99_ms
+            self._run = replace(self._run, flights=flights, bytes_per_second=rate, calm_p99_ms=calm)
 
     def _sift(self, moves: list[Move]) -> list[Move]:
         """Those that may begin; those that cannot run any more have ended."""
@@ -244,9 +245,8 @@ class _Turn:
             return
         moves = [flight.move for flight in self._run.flights]
         lagging = find_lagging(_brokers(moves), self._seen) is not None
-        harm = Harm(
-            lagging and not self._watch.lagged_before, self._seen.produce_p99_ms, self._watch.calm_p99_ms
-        )
+        behind = lagging and not self._watch.lagged_before
+        harm = Harm(behind, self._seen.produce_p99_ms, self._run.calm_p99_ms)
         before, at = self._run.bytes_per_second, self._watch.paced_at
         seconds = 0.0 if at is None else self._seen.at - at
         copied = self._count_copied(moves)

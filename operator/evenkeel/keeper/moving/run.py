@@ -110,6 +110,8 @@ class Run:
     reason: Reason = Reason.MOVING
     """Of the end, where it has ended."""
     message: str = ""
+    calm_p99_ms: float | None = None
+    """How long producers waited before the first batch; None: nobody told."""
 
     @property
     def clean(self) -> bool:

@@ -44,7 +44,7 @@ class Watch:
     accepted_lag: TopicPartition | None = None
     """A partition whose replica was waited for long enough: later batches do not wait for it again."""
     calm_p99_ms: float | None = None
-    """How long producers waited before the moves."""
+    """How long producers wait while no batch has begun; the run keeps it when one does."""
 
 
 class Timers:
