@@ -164,6 +164,7 @@ class Executor:
         except EvenkeelError:
             self._known = False  # it may be in the log all the same
             raise
+        _log_ended(self._run, run)
         self._run = run
 
     def _check_sure(self, since: float) -> None:
@@ -217,6 +218,17 @@ def find_needed(plan: ApprovedPlan | None, run: Run | None) -> Wanted:
         brokers |= {rate.broker for rate in run.rates}
         topics |= {entry.topic for entry in run.entries}
     return Wanted(frozenset(topics), frozenset(brokers))
+
+
+def _log_ended(before: Run | None, run: Run | None) -> None:
+    """The run's last sentence names the first few; here is each one."""
+    if run is None:
+        return
+    known = len(before.ended) if before is not None and before.plan == run.plan else 0
+    for one in run.ended[known:]:
+        if one.reason is not Reason.MOVED:
+            what = f"move not carried out topic={one.topic} partition={one.partition}"
+            log.warning("%s reason=%s why=%s", what, one.reason, one.note)
 
 
 def _is_moot(step: Step, failures: Failures) -> bool:

@@ -7,16 +7,16 @@ from dataclasses import dataclass, replace
 
 from evenkeel.domain.moves import Move, MoveKind
 from evenkeel.kafka.answers import TopicPartition
+from evenkeel.keeper.moving.explaining import explain_end
 from evenkeel.keeper.moving.guards import Check, Fitness, check_moves, find_places, find_rooms
 from evenkeel.keeper.moving.observation import Observation
-from evenkeel.keeper.moving.run import Ended, Flight, Run
+from evenkeel.keeper.moving.run import Ended, Flight, Run, end_move
 from evenkeel.keeper.moving.settings import MoveSettings
 from evenkeel.keeper.moving.status import (
     Status,
     copied_bytes,
     expected_bytes,
     find_status,
-    lacks_target,
     may_cancel,
 )
 from evenkeel.keeper.moving.steps import Place, Reassign, Step
@@ -85,11 +85,10 @@ class _Turn:
         move = flight.move
         moved = reason is Reason.MOVED
         size = expected_bytes(move, self._seen) if moved else copied_bytes(move, self._seen) or 0
-        note = ""
-        if moved and lacks_target(move, self._seen):
-            where = f"{move.topic}-{move.partition} is on broker {move.copied_to}"
-            note = f"{where}, which has no log directory {move.target_dir} any more"
-        self.ended.append(Ended(move.topic, move.partition, reason, size, note))
+        error = self._watch.refused.get(flight.key)
+        asked = reason is self._run.cancelling  # said of the whole run
+        why = "" if asked else explain_end(move, reason, self._seen, self._settings, error)
+        self.ended.append(end_move(move, reason, why, size))
 
     def _settle(self, flight: Flight, status: Status) -> None:
         """Believe what looks odd only when it stays so."""

@@ -16,6 +16,8 @@ from evenkeel.reasons import Reason
 
 MOVES_KEY = b"moves"
 SHOWN_NOTES = 3
+NOTE_CHARS = 240
+"""Three of them and the counts are less than the 1,024 characters that an event may have."""
 AWAY_SECONDS = 60.0
 """A run that has ended waits so long for brokers that are away: one that restarts is back by then, one that was
 replaced never is, and no other plan could begin."""
@@ -60,7 +62,7 @@ class Ended:
     bytes: int = 0
     """What was copied."""
     note: str = ""
-    """What is not as planned, though it was moved."""
+    """Why it was not moved, or what is not as planned though it was; a sentence with the partition's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +125,15 @@ class Run:
         if self.state is RunState.RUNNING or self.flights or self.entries or not self.rates:
             return False
         return not any(rate.broker in online for rate in self.rates)
+
+
+def end_move(move: Move, reason: Reason, why: str = "", size: int = 0) -> Ended:
+    """The move has had its turn; `why` is cut where it is long."""
+    name = f"{move.topic}-{move.partition}"
+    note = why if not why or name in why else f"{name}: {why}"
+    if len(note) > NOTE_CHARS:
+        note = note[: NOTE_CHARS - 3] + "..."
+    return Ended(move.topic, move.partition, reason, size, note)
 
 
 def end_run(run: Run, state: RunState) -> Run:

@@ -9,7 +9,7 @@ from evenkeel.domain.moves import Move
 from evenkeel.keeper.moving.flights import check_starts
 from evenkeel.keeper.moving.guards import Check, Fitness
 from evenkeel.keeper.moving.observation import Observation
-from evenkeel.keeper.moving.run import Ended
+from evenkeel.keeper.moving.run import Ended, end_move
 from evenkeel.keeper.moving.settings import MoveSettings
 from evenkeel.keeper.moving.watch import Timers
 from evenkeel.reasons import Reason
@@ -60,7 +60,7 @@ def judge(move: Move, check: Check, settings: MoveSettings, timers: Timers) -> E
     if not over:
         return None
     reason = Reason.MOVED if check.fitness is Fitness.DONE else check.reason
-    return Ended(move.topic, move.partition, reason)
+    return end_move(move, reason, check.message)
 
 
 def _name_wait(move: Move) -> str:
