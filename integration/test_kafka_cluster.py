@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, DescribeClusterResult
 from kafka import KafkaAdminClient
 
 from integration.conftest import StartKafka, unavailable
+from integration.kafka import clients
 from integration.kafka.clients import create_topic, produce, read_all, unique
 from integration.kafka.cluster import KafkaCluster
 from integration.kafka.disks import MIB, Disk
@@ -84,6 +85,66 @@ def test_a_topic_that_is_written_all_the_time_is_read_to_where_it_ended(kafka: K
     assert found[:2] == [b"0", b"1"]
 
 
+def begin_transaction(config: dict[str, Any], topic: str) -> Producer:
+    """With one record, which the brokers have."""
+    producer = Producer({**config, "transactional.id": topic})
+    producer.init_transactions(20)
+    producer.begin_transaction()
+    producer.produce(topic, b"of a transaction", partition=0)
+    assert producer.flush(20) == 0
+    return producer
+
+
+def test_a_transaction_whose_markers_are_on_their_way_is_read(
+    kafka: KafkaCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log looks like this after a commit was answered: the markers are written after that."""
+    monkeypatch.setattr(clients, "OPEN_SECONDS", 25)  # for a machine that stands still meanwhile
+    config = kafka.client_config()
+    topic = create_topic(config, unique("markers"), [[1], [2]])
+    producer = begin_transaction(config, topic)
+    with ThreadPoolExecutor() as pool:
+        reading = pool.submit(read_all, config, topic)
+        with pytest.raises(TimeoutError):
+            reading.result(1)
+        producer.commit_transaction(20)
+        assert [message.value() for message in reading.result(30)] == [b"of a transaction"]
+    assert [message.value() for message in read_all(config, topic)] == [b"of a transaction"]
+
+
+def test_a_transaction_that_stays_open_hides_what_comes_after_it(kafka: KafkaCluster) -> None:
+    config = kafka.client_config()
+    topic = create_topic(config, unique("open"), [[1], [2]])
+    produce(config, topic, [b"before"], partition=0)
+    producer = begin_transaction(config, topic)
+    produce(config, topic, [b"after"], partition=0)
+    produce(config, topic, [b"elsewhere"], partition=1)
+    assert [message.value() for message in read_all(config, topic)] == [b"before", b"elsewhere"]
+    uncommitted = [message.value() for message in read_all(config, topic, committed=False)]
+    assert uncommitted == [b"before", b"of a transaction", b"after", b"elsewhere"]
+    producer.abort_transaction(20)
+    committed = [message.value() for message in read_all(config, topic)]
+    assert committed == [b"before", b"after", b"elsewhere"]
+
+
+def test_a_topic_is_awaited_at_every_broker(
+    kafka_cluster: StartKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = kafka_cluster([BrokerSpec(1), BrokerSpec(2)])
+    config = cluster.client_config()
+    topic = create_topic(config, "t", [[1]])
+    clients.await_topic(config, topic, 1)
+    monkeypatch.setattr(clients, "ANSWER_SECONDS", 1)
+    with pytest.raises(KafkaException, match="does not know t with 2"):
+        clients.await_topic(config, topic, 2)
+    cluster.freeze(2)
+    try:
+        with pytest.raises(KafkaException, match="does not know t with 1"):
+            clients.await_topic(config, topic, 1)
+    finally:
+        cluster.thaw(2)
+
+
 def test_two_clusters_side_by_side_do_not_meet(kafka: KafkaCluster, kafka_cluster: StartKafka) -> None:
     other = kafka_cluster([BrokerSpec(1)])
     assert identity(kafka).cluster_id != identity(other).cluster_id
@@ -127,12 +188,13 @@ def test_without_its_controller_a_cluster_serves_but_cannot_be_changed(kafka_clu
     with pytest.raises(KafkaException):
         create_topic({**cluster.client_config(), "socket.timeout.ms": 2000}, "u", [[1]])
     cluster.start_controller()
-    wait_until("a new topic", lambda: created(cluster, "v"))
+    wait_until("a new topic", lambda: created(cluster))
 
 
-def created(cluster: KafkaCluster, topic: str) -> bool:
+def created(cluster: KafkaCluster) -> bool:
     try:
-        create_topic(cluster.client_config(), topic, [[1]])
+        # Another name each time: a topic whose answer came too late is there.
+        create_topic(cluster.client_config(), unique("v"), [[1]])
     except KafkaException:
         return False
     return True

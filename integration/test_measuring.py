@@ -20,7 +20,7 @@ from evenkeel.domain.snapshot import ClusterSnapshot, LogDir, Partition, Throttl
 from evenkeel.errors import EvenkeelError, RetryableError
 from evenkeel.format.manifest import encode_location
 from evenkeel.kafka.clients.append import Appender
-from evenkeel.kafka.clients.identity import identify_topic
+from evenkeel.kafka.clients.identity import wait_for_topic
 from evenkeel.kafka.manifests import ManifestWriter
 from evenkeel.keeper.assembly import assemble
 from evenkeel.keeper.collector import gather
@@ -58,6 +58,12 @@ def cluster(kafka_home: object) -> Iterator[KafkaCluster]:
 
 def measure(cluster: KafkaCluster) -> Measurement:
     return gather(plain(cluster), now_ms=time.time_ns() // 1_000_000, deadline=DEADLINE)
+
+
+def measure_all(cluster: KafkaCluster) -> Measurement | None:
+    """None where an answer is missing, as on a busy machine."""
+    found = measure(cluster)
+    return None if any(found.errors()) else found
 
 
 def snap(cluster: KafkaCluster) -> ClusterSnapshot:
@@ -154,7 +160,7 @@ def test_a_frozen_broker_costs_a_deadline_and_is_known_for_a_while(
     cluster: KafkaCluster, filled: str
 ) -> None:
     known = LastKnown()
-    first = measure(cluster)
+    first = wait_until("a whole measurement", lambda: measure_all(cluster), seconds=60)
     assert known.complete(first, INTERVAL) == first
     cluster.freeze(1)
     try:
@@ -163,8 +169,9 @@ def test_a_frozen_broker_costs_a_deadline_and_is_known_for_a_while(
         took = time.monotonic() - began
     finally:
         cluster.thaw(1)
-    # Connecting may try the frozen one first, what any broker can tell is asked of the next after a second.
-    assert took < 2 * DEADLINE + 2.0
+    # Connecting may try the frozen one first, what any broker can tell is asked of the next after a second;
+    # the rest is for a busy machine.
+    assert took < 4 * DEADLINE
     assert isinstance(late.dirs[1], RetryableError)
     assert isinstance(late.dirs[2], tuple)
     kept = known.complete(late, INTERVAL)
@@ -193,7 +200,7 @@ def test_a_data_topic_that_loses_what_a_revision_needs_is_found(cluster: KafkaCl
     create_topic(config, data, [[3]], min_insync_replicas="1")
     create_topic(config, manifest, [[3]], min_insync_replicas="1")
     produce(config, data, [b"record"] * 10, partition=0)
-    topic_id = identify_topic(connection, data).topic_id  # as the sealer does
+    topic_id = wait_for_topic(connection, data, 30).topic_id  # as the sealer does
     location = Location("", "", data, topic_id, (ShardLocation(0, 0, (2, 9)),))
     with Appender(connection) as appender:
         digest = ManifestWriter(appender, manifest, "w").write(b"content", encode_location(location))

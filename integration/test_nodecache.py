@@ -26,7 +26,7 @@ from evenkeel.domain.upload import manifest_path
 from evenkeel.format.manifest import encode_location
 from evenkeel.format.shards import MANIFEST_NAME, shard_name
 from evenkeel.kafka.clients.append import Appender
-from evenkeel.kafka.clients.identity import identify_topic
+from evenkeel.kafka.clients.identity import wait_for_topic
 from evenkeel.kafka.manifests import ManifestWriter
 from evenkeel.nodecache.main import FIELD_MANAGER
 from evenkeel.nodecache.mounts import KernelMounts, parse_mount_table
@@ -34,7 +34,7 @@ from evenkeel.nodecache.proto import csi_pb2 as csi
 from evenkeel.nodecache.proto import pluginregistration_pb2 as registration
 from integration.apiserver.server import ApiServer, Kubectl, KubectlError
 from integration.conftest import unavailable
-from integration.kafka.clients import create_topic, delete_topic, unique
+from integration.kafka.clients import create_topic, remake_topic, unique
 from integration.kafka.cluster import KafkaCluster
 from integration.kafka.disks import may_mount
 from integration.processes import Process, wait_until
@@ -268,7 +268,7 @@ def write_revision(site: Site, built: BuiltRevision) -> DatasetRef:
                 appender.append(data, b"another attempt", partition=partition)
                 offsets.append(appender.append(data, value, partition=partition))
             places.append(ShardLocation(index, partition, tuple(offsets)))
-        identity = identify_topic(site.connection, data)
+        identity = wait_for_topic(site.connection, data, 30)
         location = Location(built.digest, identity.cluster_id, data, identity.topic_id, tuple(places))
         ManifestWriter(appender, manifest, "w1").write(built.stored, encode_location(location))
     return DatasetRef(DATASET_UID, "team", "digits", data, "unused", manifest, "unused")
@@ -392,21 +392,10 @@ def test_from_kafka_to_a_pods_folder(site: Site) -> None:
 def test_a_loader_says_when_kafka_has_lost_the_revision(site: Site) -> None:
     built = build_revision(message_bytes=5000)
     dataset = write_revision(site, built)
-    delete_topic(site.kafka.client_config(), dataset.data_topic)
-    wait_until("the deletion", lambda: create_again(site, dataset.data_topic))
+    remake_topic(site.kafka.client_config(), dataset.data_topic, [[1, 2]] * 2)
     loader = site.load(site.job(dataset, built))
     assert loader.wait(1) == 1
     assert "reason=DataLost" in loader.output()
-
-
-def create_again(site: Site, topic: str) -> bool:
-    from confluent_kafka import KafkaException
-
-    try:
-        create_topic(site.kafka.client_config(), topic, [[1, 2]] * 2)
-    except KafkaException:
-        return False
-    return True
 
 
 def test_a_loader_of_another_dataset_is_kept_out(site: Site) -> None:

@@ -19,7 +19,7 @@ from kafka.errors import (
 from kafka.structs import TopicPartition
 
 from integration.kafka import rights
-from integration.kafka.clients import create_topic, produce, read_all, unique
+from integration.kafka.clients import await_topic, create_topic, produce, read_all, unique
 from integration.kafka.cluster import KafkaCluster
 from integration.processes import wait_until
 
@@ -130,6 +130,7 @@ def test_move_moves_throttles_and_creates(sasl_kafka: KafkaCluster) -> None:
         assert admin.alter_partition_reassignments({partition: [2, 3]}) == {partition: None}
         wait_until("the move", lambda: admin.list_partition_reassignments() == {})
         admin.create_partitions({topic: {"count": 2, "assignments": [[3, 1]]}})
+    await_topic(sasl_kafka.client_config("move"), topic, 2)
     found = (
         AdminClient(sasl_kafka.client_config("move")).list_topics(topic, timeout=10).topics[topic].partitions
     )
