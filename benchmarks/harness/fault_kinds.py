@@ -236,6 +236,18 @@ def remove_throttle(scene: Scene) -> Iterator[Hold]:
 
 
 @contextmanager
+def remove_list(scene: Scene) -> Iterator[Hold]:
+    """Somebody takes the throttled replicas of a topic away, but for those of others."""
+    key = scene.rng.choice(sorted(LISTS.values()))
+    told = [name.split(" ") for name in scene.throttles() if name.startswith("topic ")]
+    ours = [topic for _, topic, found in told if found == key]
+    topic = scene.rng.choice(sorted(ours) or sorted({move.topic for move in scene.flights()}))
+    scene.note(f"{key} of {topic} removed")
+    scene.ask(lambda admin: admin.set_topic(topic, key, scene.foreign.get(f"topic {topic} {key}")))
+    yield Hold(0)
+
+
+@contextmanager
 def change_throttle(scene: Scene) -> Iterator[Hold]:
     """Somebody puts a value of their own in the place of ours, and takes it back later."""
     broker, key = scene.rng.choice(_throttled(scene))
@@ -312,6 +324,7 @@ FAULTS: Mapping[str, Fault] = {
     "network-cut": Fault("broker cut off", cut_network, missing=network.explain_missing),
     "controller-killed": Fault("controller killed and restarted", kill_controller),
     "throttle-removed": Fault("throttle removed by others", remove_throttle),
+    "list-removed": Fault("throttled replicas removed by others", remove_list),
     "throttle-changed": Fault("throttle changed by others", change_throttle),
     "conflicting-edit": Fault("partition moved by others", edit_conflicting, (Reason.PLAN_OUTDATED,)),
     "foreign-reassignment": Fault("another partition moved by others", reassign_foreign),

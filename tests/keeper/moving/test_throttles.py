@@ -119,6 +119,45 @@ def test_a_throttle_that_somebody_removed_is_set_again_and_told() -> None:
     assert world.run().reason is Reason.MOVED
 
 
+def copy_for(world: World, seconds: int) -> None:
+    until_copying(world)
+    for _ in range(seconds):
+        world.turn()
+
+
+def test_throttled_replicas_that_somebody_removed_are_listed_again_and_told() -> None:
+    world = two_batches()
+    copy_for(world, 12)
+    lists = dict(world.kafka.topics["t"].lists)
+    removed = world.kafka.now
+    world.kafka.topics["t"].lists.clear()
+    world.turn()
+    assert world.kafka.topics["t"].lists == lists
+    assert world.seen[-1].reason is Reason.THROTTLE_OVERRIDDEN
+    assert "leader.replication.throttled.replicas of t lost 0:1" in world.seen[-1].message
+    world.run(lambda _: bool(world.kafka.partition(T1).adding))
+    assert world.kafka.now - removed > 25, "no new batch before it has been quiet"
+    assert world.run().reason is Reason.MOVED
+    assert_clean(world.kafka)
+
+
+def test_a_list_that_a_late_broker_does_not_tell_yet_is_not_taken_for_removed() -> None:
+    world = two_batches()
+    copy_for(world, 2)
+    world.kafka.topics["t"].lists.clear()
+    world.run()
+    assert Reason.THROTTLE_OVERRIDDEN not in {found.reason for found in world.seen}
+
+
+def test_the_lists_of_a_topic_that_was_made_again_were_not_removed() -> None:
+    world = two_batches()
+    copy_for(world, 12)
+    world.kafka.delete_topic("t")
+    world.kafka.add_topic("t", [[1], [1]], [MB, MB])
+    world.run()
+    assert Reason.THROTTLE_OVERRIDDEN not in {found.reason for found in world.seen}
+
+
 def test_the_throttle_of_a_dead_broker_goes_when_it_is_back() -> None:
     kafka, move = one_move()
     world = build_world([move], kafka=kafka)

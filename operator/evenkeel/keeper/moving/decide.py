@@ -25,7 +25,7 @@ from evenkeel.keeper.moving.sifting import judge, sift
 from evenkeel.keeper.moving.status import copied_bytes, expected_bytes
 from evenkeel.keeper.moving.steps import Place, Reassign, Step
 from evenkeel.keeper.moving.throttling import Throttling, find_wanted, plan_throttles
-from evenkeel.keeper.moving.watch import Timers, Watch, estimate_writes
+from evenkeel.keeper.moving.watch import Timers, Watch, estimate_writes, find_shown, note_shown
 from evenkeel.reasons import Reason
 
 
@@ -267,7 +267,8 @@ class _Turn:
         gone = frozenset(topic for topic in {entry.topic for entry in run.entries} if self._is_gone(topic))
         doubt_at = self._watch.doubt_at
         doubtful = doubt_at is not None and seen.at - doubt_at < self._settings.settle_seconds
-        found = plan_throttles(run, wanted, seen, self._watch.shown_rates, gone, doubtful=doubtful)
+        shown = find_shown(self._watch, run, seen, self._settings.settle_seconds)
+        found = plan_throttles(run, wanted, seen, shown, gone, doubtful=doubtful)
         if found.overridden and run.flights:
             self._watch = replace(self._watch, overridden_at=seen.at)
             self._verdicts.append(Verdict(Reason.THROTTLE_OVERRIDDEN, _join("", found.overridden)))
@@ -318,7 +319,7 @@ class _Turn:
         keys = {flight.key for flight in self._run.flights}
         started = {step.key for step in starts if isinstance(step, Reassign | Place)}
         return replace(
-            self._watch,
+            note_shown(self._watch, throttling.in_force, throttling.entries, self._seen.at),
             since=self._timers.marked,
             grown=note_growth(self._watch, self._run.flights, self._seen),
             sizes={
@@ -329,7 +330,6 @@ class _Turn:
             },
             tried={key: at for key, at in self._tried.items() if key in keys},
             refused={key: error for key, error in self._watch.refused.items() if key in keys - started},
-            shown_rates=throttling.in_force,
         )
 
     def _conclude(self) -> Verdict:

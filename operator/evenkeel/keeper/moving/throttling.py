@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from evenkeel.domain.moves import Move, MoveKind
-from evenkeel.kafka.wire import DIRECTORY_RATE, FOLLOWER_RATE, LEADER_RATE
+from evenkeel.kafka.wire import DIRECTORY_RATE, FOLLOWER_RATE, LEADER_RATE, LISTS
 from evenkeel.keeper.moving.observation import Observation
 from evenkeel.keeper.moving.run import OwnEntry, OwnRate, Run
 from evenkeel.keeper.moving.steps import AddEntries, DropEntries, DropRate, SetRate, Step
@@ -30,6 +30,14 @@ class Throttles:
 
 
 @dataclass(frozen=True, slots=True)
+class Shown:
+    """Throttles of ours that a look has shown: one that is missing later was removed by others."""
+
+    rates: frozenset[RateKey] = frozenset()
+    entries: frozenset[OwnEntry] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
 class Throttling:
     """What to do about throttles. Rates and entries are to be committed before the steps."""
 
@@ -43,8 +51,11 @@ class Throttling:
     """Everything wanted is there."""
     overridden: tuple[str, ...]
     """What others have set or removed, as sentences."""
-    in_force: frozenset[RateKey]
-    """Rates of ours that Kafka shows."""
+    in_force: Shown
+    """What is ours and Kafka shows."""
+
+
+NOTHING_SHOWN = Shown()
 
 
 def find_wanted(moves: Iterable[Move], seen: Observation, bytes_per_second: int) -> Throttles:
@@ -84,7 +95,7 @@ def plan_throttles(
     run: Run,
     wanted: Throttles,
     seen: Observation,
-    shown: frozenset[RateKey] = frozenset(),
+    shown: Shown = NOTHING_SHOWN,
     gone: frozenset[str] = frozenset(),
     *,
     doubtful: bool = False,
@@ -95,15 +106,15 @@ def plan_throttles(
         run: whose throttles.
         wanted: what should be set.
         seen: what is set.
-        shown: rates of ours that earlier looks have shown: one that is missing now was removed by others.
+        shown: what earlier looks have shown.
         gone: topics that do not exist any more, and their lists with them.
         doubtful: a call may take effect yet: what is not there is not taken for removed.
     """
-    rates = _Rates(run.rates, seen, shown, doubtful=doubtful)
+    rates = _Rates(run.rates, seen, shown.rates, doubtful=doubtful)
     for key, value in sorted(wanted.rates.items()):
         rates.want(key, value)
     rates.drop_others(wanted.rates)
-    entries = _Entries(run.entries, seen, gone, doubtful=doubtful)
+    entries = _Entries(run.entries, seen, shown.entries, gone, doubtful=doubtful)
     for entry in sorted(wanted.entries, key=_order):
         entries.want(entry)
     entries.drop_others(wanted.entries)
@@ -114,8 +125,8 @@ def plan_throttles(
         # Lists first: a listed replica without a rate is not slowed down, which is what is wanted by then.
         end=(*entries.build_end(), *rates.end),
         ready=rates.ready and entries.ready and not entries.adding,
-        overridden=tuple(rates.overridden),
-        in_force=frozenset(rates.in_force),
+        overridden=(*rates.overridden, *entries.tell_removed()),
+        in_force=Shown(frozenset(rates.in_force), frozenset(entries.in_force)),
     )
 
 
@@ -182,13 +193,20 @@ class _Entries:
     """Throttled replicas in topics' lists, one by one."""
 
     def __init__(
-        self, own: Sequence[OwnEntry], seen: Observation, gone: frozenset[str], *, doubtful: bool
+        self,
+        own: Sequence[OwnEntry],
+        seen: Observation,
+        shown: frozenset[OwnEntry],
+        gone: frozenset[str],
+        *,
+        doubtful: bool,
     ) -> None:
-        self._own, self._seen, self._gone = frozenset(own), seen, gone
+        self._own, self._seen, self._shown, self._gone = frozenset(own), seen, shown, gone
         self._doubtful = doubtful
         self.ready = True
         self.owned: list[OwnEntry] = []
         self.adding: list[OwnEntry] = []
+        self.in_force: list[OwnEntry] = []
         self._dropping: list[OwnEntry] = []
 
     def want(self, entry: OwnEntry) -> None:
@@ -200,9 +218,19 @@ class _Entries:
             return
         elif entry.entry in listed:
             self.owned += [entry] if entry in self._own else []
+            self.in_force += [entry] if entry in self._own else []
         else:
             self.owned.append(entry)
             self.adding.append(entry)
+
+    def tell_removed(self) -> list[str]:
+        """What others have taken out of lists, as sentences."""
+        known = self._own & self._shown
+        removed = [entry for entry in self.adding if entry in known]
+        return [
+            f"{LISTS[role]} of {topic} lost {', '.join(found)}"
+            for (topic, role), found in _by_list(removed).items()
+        ]
 
     def drop_others(self, wanted: Iterable[OwnEntry]) -> None:
         for entry in sorted(self._own.difference(wanted), key=_order):

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from evenkeel.errors import EvenkeelError
 from evenkeel.kafka.answers import TopicPartition
 from evenkeel.keeper.moving.observation import Observation
+from evenkeel.keeper.moving.run import OwnEntry, Run
 from evenkeel.keeper.moving.settings import MoveSettings
-from evenkeel.keeper.moving.throttling import RateKey
+from evenkeel.keeper.moving.throttling import RateKey, Shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,9 @@ class Watch:
     refused: Mapping[TopicPartition, EvenkeelError] = field(default_factory=dict)
     """What Kafka said to the newest attempts."""
     shown_rates: frozenset[RateKey] = frozenset()
+    """Rates of ours that the look before showed: each broker tells its own."""
+    shown_entries: Mapping[OwnEntry, float] = field(default_factory=dict)
+    """Throttled replica of ours -> when a list first showed it. Any broker tells lists, perhaps one that is late."""
     doubt_at: float | None = None
     """When a throttle was last set without an answer: it may appear yet."""
     foreign_at: float | None = None
@@ -58,6 +62,30 @@ class Timers:
         """It goes on: seconds since it was first marked, in every turn since."""
         self.marked[what] = self._before.get(what, self._now)
         return self._now - self.marked[what]
+
+
+def find_shown(watch: Watch, run: Run, seen: Observation, settle_seconds: float) -> Shown:
+    """Throttles of ours that are missing only if others have removed them.
+
+    Lists of a topic that was made again are not those that were shown.
+    """
+    same = {
+        flight.move.topic
+        for flight in run.flights
+        if flight.move.topic in seen.topics and seen.topics[flight.move.topic].topic_id == flight.topic_id
+    }
+    entries = (
+        one for one, at in watch.shown_entries.items() if one.topic in same and seen.at - at >= settle_seconds
+    )
+    return Shown(watch.shown_rates, frozenset(entries))
+
+
+def note_shown(watch: Watch, shown: Shown, owned: Iterable[OwnEntry], now: float) -> Watch:
+    """The same, with what this look showed of throttles."""
+    before = watch.shown_entries
+    entries = {one: before[one] for one in owned if one in before}
+    entries |= {one: before.get(one, now) for one in shown.entries}
+    return replace(watch, shown_rates=shown.rates, shown_entries=entries)
 
 
 def estimate_writes(settings: MoveSettings, watch: Watch, seen: Observation) -> dict[TopicPartition, float]:
