@@ -77,6 +77,20 @@ def test_a_process_that_is_killed_is_gone_on_from(
     assert (admin.under_way(), admin.throttles([topic.name])) == ({}, {})
 
 
+def test_another_plan_runs_after_one_that_was_killed(
+    cluster: KafkaCluster, admin: Admin, tmp_path: Path
+) -> None:
+    topic = Topic(cluster, [[1, 2], [1, 2]], 12)
+    first = Execution(cluster, tmp_path, build_plan([topic.move(0, [3, 2])]), "--throttle", "1000000")
+    await_copying(first, admin)
+    first.process.kill()
+    other = build_plan([topic.move(1, [3, 2])])
+    assert "all 1 moves done" in Execution(cluster, tmp_path, other, "--throttle", "50000000").end(0)
+    assert topic.replicas() == [(1, 2), (3, 2)]
+    assert topic.digest() == topic.before
+    assert (admin.under_way(), admin.throttles([topic.name])) == ({}, {})
+
+
 def test_ctrl_c_twice_takes_back_what_runs(cluster: KafkaCluster, admin: Admin, tmp_path: Path) -> None:
     topic = Topic(cluster, [[1, 2], [1, 2]], 12)
     plan = build_plan([topic.move(0, [3, 2])], [topic.move(1, [3, 2])])
