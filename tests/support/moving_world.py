@@ -188,6 +188,18 @@ def two_batches(*, with_ids: bool = False) -> World:
     return build_world(moves[:1], moves[1:], kafka=kafka)
 
 
+def misplace() -> World:
+    """`t-0` has landed in /d0 of broker 3, not in /d1 as planned, and is on its way there."""
+    kafka = build_kafka(dirs=2)
+    kafka.add_topic("t", [[1]], [900 * MB])
+    world = build_world([build_move(kafka, T0, [3], target_dir="/d1")], kafka=kafka)
+    until_copying(world)
+    size = kafka.partition(T0).copies[3][1]
+    kafka.partition(T0).copies[3] = ("/d0", size)
+    world.run(lambda _: bool(kafka.partition(T0).futures))
+    return world
+
+
 def assert_clean(kafka: MovingKafka) -> None:
     assert not any(own.rates for own in kafka.brokers.values())
     assert not any(topic.lists for topic in kafka.topics.values())

@@ -39,10 +39,17 @@ def explain_end(
 
 
 def _explain_place(move: Move, seen: Observation) -> str:
-    if not lacks_target(move, seen):
+    if move.copied_to is None or move.target_dir is None:
         return ""
     where = f"{move.topic}-{move.partition} is on broker {move.copied_to}"
-    return f"{where}, which has no log directory {move.target_dir} any more"
+    if lacks_target(move, seen):
+        return f"{where}, which has no log directory {move.target_dir} any more"
+    place = seen.replica_dir(move.copied_to, (move.topic, move.partition))
+    return (
+        ""
+        if place is None or place.path == move.target_dir
+        else f"{where} in {place.path}, not {move.target_dir}"
+    )
 
 
 def _explain_conflict(move: Move, seen: Observation) -> str:

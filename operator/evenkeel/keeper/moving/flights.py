@@ -17,7 +17,9 @@ from evenkeel.keeper.moving.status import (
     copied_bytes,
     expected_bytes,
     find_status,
+    is_correcting,
     may_cancel,
+    written_bytes,
 )
 from evenkeel.keeper.moving.steps import Place, Reassign, Step
 from evenkeel.keeper.moving.throttling import find_wanted
@@ -127,9 +129,11 @@ class _Turn:
         reason = flight.cancelled or self._find_wish(flight, status)
         if reason is None:
             self.flights.append(kept)
-            if status is Status.MISPLACED:
+            if status is Status.MISPLACED and not is_correcting(flight.move, self._seen):
                 self.steps += _place(flight.move)
         elif status is Status.MISPLACED:
+            if is_correcting(flight.move, self._seen):  # it would go on without us, and unthrottled
+                self.steps += self._cancel(flight.move)
             self._end(flight, Reason.MOVED)  # on the right broker, which is what the plan is for
         elif may_cancel(flight.move, self._seen) and status is Status.RUNNING:
             self.flights.append(replace(kept, cancelled=reason))
@@ -188,8 +192,8 @@ class _Turn:
 
     def _is_stalled(self, flight: Flight) -> bool:
         size, at = self._watch.grown.get(flight.key, (0, self._seen.at))
-        copied = copied_bytes(flight.move, self._seen)
-        if copied is None or copied > size:
+        written = written_bytes(flight.move, self._seen)
+        if written is None or written > size:
             return False
         return self._seen.at - at >= self._settings.stall_seconds
 
@@ -230,8 +234,8 @@ def note_growth(
         size, at = watch.grown.get(flight.key, (0, seen.at))
         if find_status(flight, seen) is Status.IDLE:
             at = seen.at  # what waits to begin does not stall
-        copied = copied_bytes(flight.move, seen)
-        grown[flight.key] = (copied, seen.at) if copied is not None and copied > size else (size, at)
+        written = written_bytes(flight.move, seen)
+        grown[flight.key] = (written, seen.at) if written is not None and written > size else (size, at)
     return grown
 
 

@@ -20,7 +20,7 @@ class Status(StrEnum):
     """The replicas of before in another order, as after a cancellation."""
     RUNNING = "Running"
     MISPLACED = "Misplaced"
-    """On the right broker, in another log directory than planned."""
+    """On the right broker, in another log directory than planned, or on its way from there."""
     DONE = "Done"
     GONE = "Gone"
     """The topic or the partition is not there any more."""
@@ -74,7 +74,7 @@ def _find_landed(move: Move, seen: Observation) -> Status:
     if lacks_target(move, seen):
         return Status.DONE  # on the right broker, which is what the plan is for
     found = _find_local(move, seen)
-    return Status.MISPLACED if found in (Status.IDLE, Status.ODD) else found
+    return found if found in {Status.DONE, Status.UNKNOWN} else Status.MISPLACED
 
 
 def lacks_target(move: Move, seen: Observation) -> bool:
@@ -132,3 +132,18 @@ def copied_bytes(move: Move, seen: Observation) -> int | None:
         future = seen.future_dir(broker, key)
         return 0 if future is None else future.future_bytes[key]  # None: not begun, or gone with a disk
     return seen.replica_bytes(broker, key) or 0
+
+
+def is_correcting(move: Move, seen: Observation) -> bool:
+    """A replica that has come to the wrong directory of its broker is being copied to the planned one."""
+    if move.copied_to is None or _is_local(move):
+        return False
+    future = seen.future_dir(move.copied_to, (move.topic, move.partition))
+    return future is not None and future.path == move.target_dir
+
+
+def written_bytes(move: Move, seen: Observation) -> int | None:
+    """As `copied_bytes`, and what has been copied to the planned directory after that."""
+    copied, broker, key = copied_bytes(move, seen), move.copied_to, (move.topic, move.partition)
+    future = seen.future_dir(broker, key) if broker is not None and is_correcting(move, seen) else None
+    return copied if copied is None or future is None else copied + future.future_bytes[key]
