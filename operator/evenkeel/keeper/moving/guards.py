@@ -61,14 +61,21 @@ _READY = Check(Fitness.READY)
 
 
 def find_foreign(run: Run | None, seen: Observation) -> TopicPartition | None:
-    """A reassignment that is not ours, if there is one."""
+    """A partition whose replicas somebody else moves, if there is one: to other brokers, or between directories.
+
+    The latter is seen on the brokers that moves of ours need. It is ours only while the run names it.
+    """
     ours = {flight.key: set(flight.move.target) for flight in run.flights} if run else {}
     for key in sorted(seen.reassignments):
         found = seen.reassignments[key]
         staying = {one for one in found.replicas if one not in found.removing}
         if ours.get(key) != staying:
             return key
-    return None
+    moves = [flight.move for flight in run.flights] if run else []
+    local = {(move.copied_to, move.target_dir, (move.topic, move.partition)) for move in moves}
+    return min(
+        (key for broker, to, key in seen.futures() if (broker, to.path, key) not in local), default=None
+    )
 
 
 def name_balancer(seen: Observation) -> str | None:
@@ -218,10 +225,14 @@ def find_rooms(
 ) -> dict[tuple[int, str], Room]:
     """Volumes that these moves write to, by broker and directory, with what is still to come.
 
-    Where the directory is left to Kafka every one of the broker counts as if all came there.
+    Where the directory is left to Kafka every one of the broker counts as if all came there. Copies between
+    directories that are under way are still to come too, whosever they are.
     """
     coming: dict[str, int] = defaultdict(int)
     places: dict[tuple[int, str], DirAnswer] = {}
+    counted = {
+        (move.copied_to, (move.topic, move.partition)) for move in moves if move.kind is MoveKind.DIRECTORY
+    }
     for move in moves:
         if move.copied_to is None:
             continue
@@ -230,6 +241,10 @@ def find_rooms(
         places |= {(move.copied_to, place.path): place for place in targets}
         for volume in {_volume(move.copied_to, place.path, settings) for place in targets}:
             coming[volume] += left
+    for broker, place, key in seen.futures():
+        if (broker, key) not in counted:
+            left = (seen.replica_bytes(broker, key) or 0) - place.future_bytes[key]
+            coming[_volume(broker, place.path, settings)] += max(0, left)
     return {
         (broker, path): Room(name, place.total_bytes, place.total_bytes - place.usable_bytes, coming[name])
         for (broker, path), place in places.items()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from evenkeel.kafka.answers import (
@@ -64,6 +64,13 @@ class Observation:
     def future_dir(self, broker: int, key: TopicPartition) -> DirAnswer | None:
         """Directory that a replica is on its way to on its own broker."""
         return next((one for one in self.dirs.get(broker, ()) if key in one.future_bytes), None)
+
+    def futures(self) -> Iterator[tuple[int, DirAnswer, TopicPartition]]:
+        """Replicas on their way to another directory of their broker: broker, that directory, partition."""
+        for broker, places in self.dirs.items():
+            for place in places:
+                for key in place.future_bytes:
+                    yield broker, place, key
 
     def find_dir(self, broker: int, path: str) -> DirAnswer | None:
         """A directory by its path."""
