@@ -191,8 +191,8 @@ def two_batches(*, with_ids: bool = False) -> World:
 def misplace() -> World:
     """`t-0` has landed in /d0 of broker 3, not in /d1 as planned, and is on its way there."""
     kafka = build_kafka(dirs=2)
-    kafka.add_topic("t", [[1]], [900 * MB])
-    world = build_world([build_move(kafka, T0, [3], target_dir="/d1")], kafka=kafka)
+    kafka.add_topic("t", [[1, 2]], [900 * MB])
+    world = build_world([build_move(kafka, T0, [3, 2], target_dir="/d1")], kafka=kafka)
     until_copying(world)
     size = kafka.partition(T0).copies[3][1]
     kafka.partition(T0).copies[3] = ("/d0", size)

@@ -47,5 +47,5 @@ def test_a_correction_that_is_given_up_ends_and_is_told(befall: Callable[[World]
     befall(world)
     found = world.run(lambda found: found.state != "Running", seconds=400)
     one = world.kafka.partition(T0)
-    assert (one.replicas, one.copies[3][0], one.futures) == ([3], "/d0", {})
+    assert (one.replicas, one.copies[3][0], one.futures) == ([3, 2], "/d0", {})
     assert found.message.endswith(NOTE)
