@@ -90,6 +90,18 @@ def test_a_keeper_that_dies_while_it_cancels_is_gone_on_from() -> None:
         crashed = dead()
 
 
+def test_a_run_that_pauses_between_batches_is_written_again_each_hour() -> None:
+    world = two_batches()
+    until_copying(world)
+    world.want(control=Control.PAUSE)
+    world.run(lambda found: found.reason is Reason.PAUSED and found.clean)
+    writes = world.journal.writes
+    for _ in range(3):
+        world.kafka.tick(2000)
+        world.turn()
+    assert world.journal.writes == writes + 1
+
+
 def test_a_fenced_keeper_calls_nothing() -> None:
     world = two_batches()
     until_copying(world)

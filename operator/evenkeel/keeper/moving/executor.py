@@ -155,8 +155,9 @@ class Executor:
         """The intent, before the calls."""
         run, now = decision.run, self._monotonic()
         stale = self._written_at is None or now - self._written_at > RENEW_SECONDS
+        due = stale and run is not None and (run.state is RunState.RUNNING or not run.clean)
         try:
-            if run is not None and (run != self._run or (stale and not run.clean)):
+            if run is not None and (due or run != self._run):
                 self._journal.write(run)
                 self._written_at = self._monotonic()
             elif decision.steps:
