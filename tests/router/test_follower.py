@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from evenkeel.domain import codec
 from evenkeel.domain.table import RouteTable
-from evenkeel.router import follower
+from evenkeel.router import follower, leaders
 from evenkeel.router.follower import Follower
 from evenkeel.router.settings import Settings
 from evenkeel.router.state import RouterState
@@ -41,13 +41,14 @@ class FakeConsumer:
         return SimpleNamespace(topics={topic: SimpleNamespace(error=None, partitions=found)})
 
 
-def build_message(weights: tuple[int, ...], epoch: int) -> Any:
-    value = codec.dumps(RouteTable("t", 1, epoch, int(time.time() * 1000), weights)).encode()
-    return SimpleNamespace(error=lambda: None, key=lambda: b"t", value=lambda: value)
+def build_message(weights: tuple[int, ...], epoch: int, age_ms: int = 0) -> Any:
+    """The record at the offset `epoch`."""
+    value = codec.dumps(RouteTable("t", 1, epoch, int(time.time() * 1000) - age_ms, weights)).encode()
+    return SimpleNamespace(error=lambda: None, key=lambda: b"t", value=lambda: value, offset=lambda: epoch)
 
 
 def test_a_table_for_a_topic_that_grew_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(follower, "LEADERS_SECONDS", 0.0)
+    monkeypatch.setattr(leaders, "LEADERS_SECONDS", 0.0)
     state = RouterState("me", Settings())
     thread, consumer = Follower(state, {}), FakeConsumer(2)
     assert thread._take(consumer, build_message((500_000, 500_000), 1))  # type: ignore[arg-type]
@@ -91,23 +92,54 @@ def test_the_thread_outlives_whatever_happens_in_it(monkeypatch: pytest.MonkeyPa
 
 def test_a_topic_that_is_not_there_is_not_routed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Made anew with fewer partitions, it would fail records in their delivery reports."""
-    monkeypatch.setattr(follower, "LEADERS_SECONDS", 0.0)
+    monkeypatch.setattr(leaders, "LEADERS_SECONDS", 0.0)
     monkeypatch.setattr(follower, "REFRESH_SECONDS", 0.0)
     state = RouterState("me", Settings(heartbeat_ms=0))
     thread, consumer = Follower(state, {}), FakeConsumer(2)
     thread._take(consumer, build_message((500_000, 500_000), 1))  # type: ignore[arg-type]
+    state.open_lane("t").sent = 1
     for partitions, routed in ((2, True), (0, False), (2, True)):
         consumer.partitions = partitions
         thread._tick(consumer, fresh=False)  # type: ignore[arg-type]
         assert state.runs["t"].routed is routed
 
 
-def test_after_silence_not_every_table_asks_for_leaders() -> None:
-    thread, consumer = Follower(RouterState("me", Settings()), {}), FakeConsumer(2)
-    consumer.problem = KafkaException(KafkaError(KafkaError._TIMED_OUT))
-    for topic in ("a", "b", "c"):
-        thread._ask_leaders(consumer, (topic,))  # type: ignore[arg-type]
+def test_only_topics_in_use_are_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leaders, "LEADERS_SECONDS", 0.0)
+    state = RouterState("me", Settings(heartbeat_ms=0))
+    thread, consumer = Follower(state, {}), FakeConsumer(2)
+    thread._take(consumer, build_message((500_000, 500_000), 1))  # type: ignore[arg-type]
+    for _ in range(3):
+        thread._tick(consumer, fresh=False)  # type: ignore[arg-type]
     assert consumer.asked == 1
+    state.runs["t"].sent = 1
+    thread._tick(consumer, fresh=False)  # type: ignore[arg-type]
+    assert consumer.asked == 2
+
+
+HOUR_MS = 3_600_000
+
+
+def test_a_table_that_is_too_old_when_it_comes_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    state = RouterState("me", Settings(heartbeat_ms=0))
+    thread, consumer = Follower(state, {}), FakeConsumer(2)
+    for epoch in range(3):
+        thread._take(consumer, build_message((500_000, 500_000), epoch, HOUR_MS))  # type: ignore[arg-type]
+        thread._tick(consumer, fresh=True)  # type: ignore[arg-type]
+    assert "table of t was 3600 s old when it came, its limit is 600 s" in state.stats().last_problem
+    assert "clocks of this host and of the keeper" in state.stats().last_problem
+    assert len(caplog.records) == 1
+    assert state.read_errors == 0
+
+
+def test_a_table_that_comes_in_time_is_no_problem() -> None:
+    state = RouterState("me", Settings(heartbeat_ms=0))
+    thread, consumer = Follower(state, {}), FakeConsumer(2)
+    thread._arrivals.live_from = 5
+    for epoch, age_ms in ((1, HOUR_MS), (4, HOUR_MS), (5, 0)):  # two of them lay there already
+        thread._take(consumer, build_message((500_000, 500_000), epoch, age_ms))  # type: ignore[arg-type]
+        thread._tick(consumer, fresh=True)  # type: ignore[arg-type]
+    assert state.stats().last_problem == ""
 
 
 def test_without_a_routes_topic_one_client_asks_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,6 +61,16 @@ def test_a_stale_table_is_mixed_and_then_left_to_the_client() -> None:
     assert one.mode("t") is RouteMode.TABLE
 
 
+def test_a_table_that_ages_second_by_second_ends_at_the_default() -> None:
+    one = state()
+    offer(one, valid_ms=600_000)
+    for second in range(6_000):
+        one.refresh(1000 * second, {})
+        assert one.runs["t"].routed
+    one.refresh(6_000_000, {})
+    assert one.mode("t") is RouteMode.DEFAULT
+
+
 def test_the_budget_counts_from_each_table() -> None:
     one = state()
     offer(one, budget_bytes=1000)
@@ -240,6 +250,19 @@ def test_a_clock_that_was_set_back_does_not_keep_a_table_for_ever() -> None:
     one.adapt_runs(5_600.0, 0.005)
     one.refresh(0, {})
     assert one.mode("t") is RouteMode.DEFAULT
+
+
+def test_of_many_tables_those_are_in_use_that_records_go_to() -> None:
+    one = state(topics=())
+    for topic in ("written", "awaited", "idle"):
+        offer(one, topic=topic)
+    one.refresh(0, {})
+    write(one, "written", 10)
+    assert not one.store.wait_for("awaited", 7, 0.0)
+    assert one.topics_in_use() == ["written", "awaited"]
+    named = state()
+    offer(named)
+    assert named.topics_in_use() == ["t"]
 
 
 def test_heartbeats_leave_out_topics_that_nobody_writes_to() -> None:

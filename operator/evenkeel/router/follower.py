@@ -20,6 +20,8 @@ from confluent_kafka import Producer as PlainProducer
 
 from evenkeel.domain import codec
 from evenkeel.names import HEARTBEATS_TOPIC, ROUTES_TOPIC
+from evenkeel.router.arrivals import Arrivals
+from evenkeel.router.leaders import NONE_LED, Leaders
 from evenkeel.router.settings import batch_bytes, heartbeat_config, linger_seconds, reader_config
 from evenkeel.router.state import RouterState
 
@@ -27,15 +29,10 @@ LOOK_BACK_MS = 600_000
 """Every table is published again within this time: older records say nothing more."""
 POLL_SECONDS = 0.1
 REFRESH_SECONDS = 1.0
-LEADERS_SECONDS = 5.0
 CALL_TIMEOUT = 5.0
 RETRY_SECONDS = 0.5
-FEW_TOPICS = 3
 EXIT_SECONDS = 1.0
 """Longest wait for all threads together when the interpreter ends."""
-NONE_LED = (False,)
-"""Of a topic that is not there, or not known yet: whether a partition exists would be a guess."""
-_GONE = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)  # noqa: SLF001 - its public name
 
 logger = logging.getLogger(__name__)
 client_logger = logging.getLogger("evenkeel.router.client")
@@ -49,12 +46,12 @@ class Follower(threading.Thread):
         self._state = state
         self._config = dict(config)
         self._ended = threading.Event()
-        self._leaders: dict[str, tuple[bool, ...]] = {}
+        self._leaders = Leaders(state.wants, self._note)
+        self._arrivals = Arrivals()
         self._linger, self._batch = linger_seconds(config), batch_bytes(config)
         self._heartbeats: PlainProducer | None = None
         self._due: dict[str, float] = {}
         self._credentials: tuple[str, str] | None = None
-        self._silent_until = 0.0
 
     def begin(self) -> None:
         """Start the thread; a process that may have no more threads writes as the plain client does."""
@@ -105,9 +102,13 @@ class Follower(threading.Thread):
             self._note(f"keeping schedules: {error}")
 
     def _note(self, problem: str) -> None:
+        """Count a failure, and tell it once."""
         self._state.read_errors += 1
-        if problem != self._state.last_problem:
-            self._state.last_problem = problem
+        self._tell(problem, log=problem != self._state.last_problem)
+
+    def _tell(self, problem: str, *, log: bool) -> None:
+        self._state.last_problem = problem
+        if log:
             logger.warning("router=%s problem=%s", self._state.router, problem)
 
     def _follow(self, consumer: Consumer) -> None:
@@ -136,6 +137,7 @@ class Follower(threading.Thread):
             self._note(f"reading {ROUTES_TOPIC}: {described.error}")
             return None
         _, end = consumer.get_watermark_offsets(TopicPartition(ROUTES_TOPIC, 0), timeout=CALL_TIMEOUT)
+        self._arrivals.live_from = end
         since = TopicPartition(ROUTES_TOPIC, 0, _now_ms() - LOOK_BACK_MS)
         (start,) = consumer.offsets_for_times([since], timeout=CALL_TIMEOUT)
         if start.error is not None:
@@ -156,25 +158,16 @@ class Follower(threading.Thread):
         if value is None:
             self._state.store.withdraw(topic)
             return True
-        if topic not in self._leaders and self._is_due(
-            f"leaders of {topic}", time.monotonic(), LEADERS_SECONDS
-        ):
-            self._ask_leaders(consumer, (topic,))
-        led = self._leaders.get(topic)
-        if self._state.store.accept(topic, value, len(led) if led else None) is not None:
-            return True
-        if not self._grew(consumer, topic):
-            return False
-        return self._state.store.accept(topic, value, len(self._leaders[topic])) is not None
-
-    def _grew(self, consumer: Consumer, topic: str) -> bool:
-        """Whether the topic has other partitions than we knew: the table may be right, and we may be late."""
-        known = self._leaders.get(topic)
-        if known is None or not self._is_due(f"partitions of {topic}", time.monotonic(), LEADERS_SECONDS):
-            return False
-        self._ask_leaders(consumer, (topic,))
-        found = self._leaders.get(topic)
-        return found is not None and len(found) != len(known)
+        self._leaders.meet(consumer, topic)
+        led = self._leaders.known.get(topic)
+        table = self._state.store.accept(topic, value, len(led) if led else None)
+        if table is None and self._leaders.grew(
+            consumer, topic
+        ):  # the table may be right, and we may be late
+            table = self._state.store.accept(topic, value, len(self._leaders.known[topic]))
+        if table is not None:
+            self._arrivals.add(table, message.offset() or 0)
+        return table is not None
 
     def _tick(self, consumer: Consumer | None, *, fresh: bool) -> None:
         """What has to be done every now and then, with or without a view of the routes topic."""
@@ -183,15 +176,18 @@ class Follower(threading.Thread):
             self._log_in(consumer, *self._credentials)
         for run in list(self._state.runs.values()):
             run.expire(now)
-        if consumer is not None and self._is_due("leaders", now, LEADERS_SECONDS):
-            self._ask_leaders(consumer, self._state.routed_topics())
+        if consumer is not None:
+            fresh |= self._leaders.ask(consumer, self._state.topics_in_use())
         if self._is_due("refresh", now, REFRESH_SECONDS):
             self._state.adapt_runs(now, self._linger, self._batch)
             self._state.take_statistics(now)
             fresh = True
         if fresh:
-            led = {topic: self._leaders.get(topic, NONE_LED) for topic in self._state.routed_topics()}
+            known = self._leaders.known
+            led = {topic: known.get(topic, NONE_LED) for topic in self._state.routed_topics()}
             self._state.refresh(_now_ms(), led)
+            if (late := self._arrivals.judge(_now_ms())) is not None:
+                self._tell(late[0], log=late[1])
         every = self._state.settings.heartbeat_ms / 1000
         if every > 0 and self._is_due("heartbeat", now, every):
             self._send_heartbeat(now)
@@ -209,29 +205,6 @@ class Follower(threading.Thread):
             return False
         self._due[what] = now + every
         return True
-
-    def _ask_leaders(self, consumer: Consumer, topics: tuple[str, ...]) -> None:
-        """Which partitions have a leader: an explicit partition without one would wait out its time limit."""
-        if time.monotonic() < self._silent_until:
-            return  # for each of many tables it would wait anew
-        try:
-            answers = (
-                [consumer.list_topics(topic, timeout=CALL_TIMEOUT) for topic in topics]
-                if len(topics) <= FEW_TOPICS
-                else [consumer.list_topics(timeout=CALL_TIMEOUT)]
-            )
-        except KafkaException as error:
-            self._note(f"asking for leaders: {error}")
-            self._silent_until = time.monotonic() + LEADERS_SECONDS
-            return
-        for answer in answers:
-            for name, topic in answer.topics.items():
-                if topic.error is not None and topic.error.code() in _GONE:
-                    # A record for a partition that a topic made anew lacks would fail in its delivery report.
-                    self._leaders.pop(name, None)
-                if topic.error is None and topic.partitions and self._state.wants(name):
-                    found = [topic.partitions[p].leader >= 0 for p in sorted(topic.partitions)]
-                    self._leaders[name] = tuple(found)
 
     def _send_heartbeat(self, now: float) -> None:
         beat = self._state.heartbeat(now)

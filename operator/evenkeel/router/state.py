@@ -95,6 +95,15 @@ class RouterState:
         """Topics that have a table."""
         return tuple(self.store.tables())
 
+    def topics_in_use(self) -> list[str]:
+        """Topics with a table that records go to, or will: those written to, named or waited for."""
+        expected = self.store.awaited.union(self.settings.topics)
+        return [
+            topic
+            for topic in self.store.tables()
+            if topic in expected or ((run := self.runs.get(topic)) and run.bytes)
+        ]
+
     def refresh(self, now_ms: int, leaders: Mapping[str, tuple[bool, ...]]) -> None:
         """Bring every topic's schedule up to its newest table, its age, bytes and leaders."""
         tables = self.store.tables()
@@ -114,7 +123,9 @@ class RouterState:
         now_ms = max(now_ms, table.taken_at_ms + self._age_ms(followed))
         written, share = run.bytes - followed.since, self._share(topic, followed)
         due = mixture(table, now_ms=now_ms, written_bytes=written, share=share)
-        if abs(due - followed.due) >= MIX_STEP or led != followed.led:
+        # The last step to 1 is smaller than MIX_STEP where it is taken second by second.
+        ended = (due >= 1) != (followed.due >= 1)
+        if ended or abs(due - followed.due) >= MIX_STEP or led != followed.led:
             effective = effective_weights(table, now_ms=now_ms, written_bytes=written, share=share, led=led)
             followed.due, followed.mix, followed.led = due, effective.mix, led
             run.follow(effective.weights)

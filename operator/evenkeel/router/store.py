@@ -28,6 +28,8 @@ class TableStore:
     def __init__(self) -> None:
         self.counts = TableCounts()
         self.last_problem = ""
+        self.awaited: frozenset[str] = frozenset()
+        """Topics that somebody waited for, whose first record is soon to come."""
         self._tables: dict[str, RouteTable] = {}
         self._followed: dict[str, int] = {}
         self._changed = threading.Condition()
@@ -76,6 +78,7 @@ class TableStore:
     def wait_for(self, topic: str, plan_offset: int, timeout: float) -> bool:
         """Whether a table made for this plan (or a later one) is followed within `timeout` seconds."""
         with self._changed:
+            self.awaited |= {topic}
             return self._changed.wait_for(lambda: self._followed.get(topic, -1) >= plan_offset, timeout)
 
     def _count(self, what: str) -> None:
