@@ -31,7 +31,7 @@ final class Effective {
      * @param led by partition, whether it has a leader; null: not known, all are taken to have one
      */
     static Effective of(RouteTable table, long nowMs, long writtenBytes, double ownRate, boolean[] led) {
-        double mix = Math.min(1.0, Math.max(0.0, (overrun(table, nowMs, writtenBytes, ownRate) - 1) / (END - 1)));
+        double mix = mixture(table, nowMs, writtenBytes, ownRate);
         // Longer than the table where the topic has grown: what is mixed in is uniform over the new ones too.
         int[] known = Arrays.copyOf(table.weights, Math.max(table.weights.length, led == null ? 0 : led.length));
         boolean[] open = openPartitions(known.length, table.stop, led);
@@ -58,6 +58,11 @@ final class Effective {
             }
         }
         return new Effective(weights, mix);
+    }
+
+    /** How far the weights are mixed towards uniform: 0 up to the limits, 1 at ten times. */
+    static double mixture(RouteTable table, long nowMs, long writtenBytes, double ownRate) {
+        return Math.min(1.0, Math.max(0.0, (overrun(table, nowMs, writtenBytes, ownRate) - 1) / (END - 1)));
     }
 
     /** Age and written bytes as a multiple of the table's limits, whichever is larger. */

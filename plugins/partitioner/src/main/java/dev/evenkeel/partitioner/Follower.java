@@ -7,6 +7,7 @@ import java.util.Collections;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.function.LongSupplier;
 import org.apache.kafka.clients.consumer.Consumer;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
@@ -17,7 +18,9 @@ import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.Cluster;
 import org.apache.kafka.common.PartitionInfo;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.AuthorizationException;
 import org.apache.kafka.common.errors.InterruptException;
+import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.kafka.common.errors.WakeupException;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
@@ -44,14 +47,27 @@ final class Follower extends Thread {
     private final Map<String, boolean[]> leaders = new HashMap<>();
     private final Map<String, Cluster> seen = new HashMap<>();
     private final Map<String, Long> due = new HashMap<>();
+    private final Arrivals arrivals = new Arrivals();
+    private final LongSupplier clock;
+    private final long retryMs;
+    private long silentUntil = Long.MIN_VALUE;
+    /** Offset in the routes topic before which records are of the past. */
+    private long liveFrom;
     private volatile boolean ended;
     private volatile Consumer<byte[], byte[]> reader;
     private Producer<byte[], byte[]> heartbeats;
 
     Follower(Router router) {
+        this(router, () -> System.nanoTime() / 1_000_000, RETRY_MS);
+    }
+
+    /** `clock`: milliseconds, never set back; `retryMs`: until what failed is tried again. */
+    Follower(Router router, LongSupplier clock, long retryMs) {
         super("evenkeel-router-" + router.name);
         setDaemon(true);
         this.router = router;
+        this.clock = clock;
+        this.retryMs = retryMs;
     }
 
     /** Starts the thread; in a process that may have no more of them there will be no tables. */
@@ -107,7 +123,7 @@ final class Follower extends Thread {
         synchronized (router) {
             if (!ended) {
                 try {
-                    router.wait(RETRY_MS);
+                    router.wait(retryMs);
                 } catch (InterruptedException error) {
                     ended = true;
                 }
@@ -118,27 +134,52 @@ final class Follower extends Thread {
     /** Lets tables age while there is no reader: were they not to, they would be followed for ever. */
     private void age() {
         try {
-            tick(null, false);
+            tick(false);
         } catch (RuntimeException | Error error) {
             router.note("keeping schedules: " + error);
         }
     }
 
-    private void follow(Consumer<byte[], byte[]> consumer) {
+    /** Reads along; while there is no routes topic, or no right to it, the same client asks again. */
+    void follow(Consumer<byte[], byte[]> consumer) {
         consumer.assign(List.of(ROUTES));
+        while (!isThere(consumer)) {
+            pause();
+            if (ended) {
+                return;
+            }
+            tick(false);
+        }
         consumer.seek(ROUTES, findStart(consumer));
         while (!ended) {
             boolean fresh = false;
             for (ConsumerRecord<byte[], byte[]> record : consumer.poll(POLL)) {
                 fresh |= take(consumer, record);
             }
-            tick(consumer, fresh);
+            tick(fresh);
+            arrivals.judge(router, System.currentTimeMillis());
         }
     }
 
+    /** Whether the routes topic is there; asked for offsets of one that is not, a client waits out its time limit. */
+    private boolean isThere(Consumer<byte[], byte[]> consumer) {
+        String why = "no such topic";
+        try {
+            List<PartitionInfo> found = consumer.partitionsFor(ROUTES_TOPIC, CALL_TIMEOUT);
+            if (found != null && !found.isEmpty()) {
+                return true;
+            }
+        } catch (TimeoutException | AuthorizationException error) {
+            why = error.toString();
+        }
+        router.note("reading " + ROUTES_TOPIC + ": " + why);
+        return false;
+    }
+
     /** First record of the last 10 minutes; where there is none, the end as it was before we asked. */
-    private static long findStart(Consumer<byte[], byte[]> consumer) {
+    private long findStart(Consumer<byte[], byte[]> consumer) {
         long end = consumer.endOffsets(List.of(ROUTES), CALL_TIMEOUT).get(ROUTES);
+        liveFrom = end;
         Map<TopicPartition, Long> since =
                 Collections.singletonMap(ROUTES, System.currentTimeMillis() - LOOK_BACK_MS);
         OffsetAndTimestamp start = consumer.offsetsForTimes(since, CALL_TIMEOUT).get(ROUTES);
@@ -155,31 +196,53 @@ final class Follower extends Thread {
             router.withdraw(topic);
             return true;
         }
-        long now = System.currentTimeMillis();
-        if (!leaders.containsKey(topic) && isDue("leaders of " + topic, LEADERS_MS)) {
-            askLeaders(consumer, topic);
+        RouteTable before = router.newest(topic);
+        boolean good = accept(consumer, topic, record.value());
+        RouteTable now = router.newest(topic);
+        if (now != before && record.offset() >= liveFrom) {
+            arrivals.add(now);
         }
-        boolean[] led = leaders.get(topic);
-        if (router.accept(topic, record.value(), led == null ? -1 : led.length, now)) {
+        return good;
+    }
+
+    /**
+     * Whether the value is a table of the topic as it is.
+     *
+     * <p>Of a topic that nobody wrote to the first table is taken at its word, and later ones must be as wide: a
+     * question for each of thousands of tables, in each of thousands of producers, would be more than brokers bear.
+     */
+    private boolean accept(Consumer<byte[], byte[]> consumer, String topic, byte[] value) {
+        long nowMs = System.currentTimeMillis();
+        int known = partitions(topic);
+        if (router.accept(topic, value, known, nowMs)) {
             return true;
         }
-        if (led == null || !isDue("partitions of " + topic, LEADERS_MS)) {
+        if (known < 0 || !isDue("partitions of " + topic, LEADERS_MS)) {
             return false;
         }
         askLeaders(consumer, topic); // the table may be right, and we may be late
-        boolean[] asked = leaders.get(topic);
-        return asked.length != led.length && router.accept(topic, record.value(), asked.length, now);
+        int asked = partitions(topic);
+        return asked != known && router.accept(topic, value, asked, nowMs);
+    }
+
+    /** How many partitions the topic has: as seen, as the producer says, or by its table before; -1: not known. */
+    private int partitions(String topic) {
+        boolean[] led = leaders.get(topic);
+        if (led != null) {
+            return led.length;
+        }
+        Cluster cluster = router.cluster(topic);
+        int count = cluster == null ? 0 : cluster.partitionsForTopic(topic).size();
+        if (count > 0) {
+            return count;
+        }
+        RouteTable table = router.newest(topic);
+        return table == null ? -1 : table.weights.length;
     }
 
     /** What has to be done every now and then, with or without a view of the routes topic. */
-    private void tick(Consumer<byte[], byte[]> consumer, boolean brought) {
-        boolean fresh = brought;
-        if (consumer != null && isDue("leaders", LEADERS_MS)) {
-            for (String topic : List.copyOf(router.routedTopics())) {
-                askLeaders(consumer, topic);
-            }
-        }
-        fresh |= adoptClusters();
+    private void tick(boolean brought) {
+        boolean fresh = brought | adoptClusters();
         if (isDue("refresh", REFRESH_MS)) {
             router.adapt();
             fresh = true;
@@ -193,7 +256,7 @@ final class Follower extends Thread {
     }
 
     private boolean isDue(String what, long everyMs) {
-        long now = System.nanoTime() / 1_000_000;
+        long now = clock.getAsLong();
         Long next = due.get(what);
         if (next != null && now < next) {
             return false;
@@ -202,17 +265,27 @@ final class Follower extends Thread {
         return true;
     }
 
+    /** Asks the brokers; after a question without an answer not for a while, since each would wait anew. */
     private void askLeaders(Consumer<byte[], byte[]> consumer, String topic) {
+        if (clock.getAsLong() < silentUntil) {
+            return;
+        }
         try {
             setLeaders(topic, consumer.partitionsFor(topic, CALL_TIMEOUT));
         } catch (WakeupException | InterruptException error) {
             throw error;
         } catch (RuntimeException error) {
             router.note("asking for leaders: " + error);
+            silentUntil = clock.getAsLong() + LEADERS_MS;
         }
     }
 
-    /** Takes over what the producer itself learnt: it hears of a lost leader before anybody else. */
+    /**
+     * Takes over what the producer itself learnt: it hears of a lost leader before anybody else.
+     *
+     * <p>Nobody else is asked: a topic is described to the partitioner with its first record, and of one that is not
+     * written to leaders do not matter.
+     */
     private boolean adoptClusters() {
         boolean changed = false;
         for (String topic : router.routedTopics()) {

@@ -72,6 +72,12 @@ final class Router {
         return now == null ? null : now.inForce;
     }
 
+    /** The newest table, in force or to be with the next refresh; null: none. */
+    RouteTable newest(String topic) {
+        Followed now = followed.get(topic);
+        return now == null ? null : now.table;
+    }
+
     /** The cluster as the topic's records saw it last; null: there were none of late. */
     Cluster cluster(String topic) {
         TopicRun run = runs.get(topic);
@@ -93,8 +99,13 @@ final class Router {
     /** Says once what went wrong; it is tried again. */
     void note(String problem) {
         count(0, 0, 0, 0, 1);
-        if (!problem.equals(lastProblem)) {
-            lastProblem = problem;
+        tell(problem, !problem.equals(lastProblem));
+    }
+
+    /** Says what is wrong, though nothing failed. */
+    void tell(String problem, boolean log) {
+        lastProblem = problem;
+        if (log) {
             logger.warn("router={} problem={}", name, problem);
         }
     }
@@ -228,7 +239,9 @@ final class Router {
         private long markMs;
         /** The largest since the table came: who falls silent has not spent more of the budget. */
         private double rate;
-        private volatile double mix = -1;
+        /** The mixture by limits when the schedule was made; `mix` is more where no partition was left. */
+        private double due = -1;
+        private volatile double mix;
         private volatile RouteTable inForce;
         private boolean[] led;
 
@@ -246,11 +259,16 @@ final class Router {
             rate = Math.max(rate, measure(bytes, nowMs));
             // A wall clock that was set back must not make a table last for ever.
             long agedMs = table.takenAtMs + (System.nanoTime() - cameNanos) / 1_000_000;
-            Effective now = Effective.of(table, Math.max(nowMs, agedMs), bytes - since, rate, leaders);
-            if (Math.abs(now.mix - mix) >= MIX_STEP || !Arrays.equals(leaders, led)) {
-                mix = now.mix;
+            long atMs = Math.max(nowMs, agedMs);
+            double now = Effective.mixture(table, atMs, bytes - since, rate);
+            // The last step to 1 is smaller than MIX_STEP where it is taken second by second.
+            boolean ended = (now >= 1) != (due >= 1);
+            if (ended || Math.abs(now - due) >= MIX_STEP || !Arrays.equals(leaders, led)) {
+                Effective effective = Effective.of(table, atMs, bytes - since, rate, leaders);
+                due = now;
+                mix = effective.mix;
                 led = leaders;
-                run.follow(now.weights);
+                run.follow(effective.weights);
             }
             inForce = table;
         }

@@ -9,16 +9,17 @@ import org.apache.kafka.common.PartitionInfo;
 
 /** Clusters with one topic `t`, as a producer would describe them. */
 final class Clusters {
+    static final Node NODE = new Node(1, "localhost", 9092);
+
     private Clusters() {}
 
     /** A partition per flag: whether it has a leader. */
     static Cluster cluster(boolean... led) {
-        Node node = new Node(1, "localhost", 9092);
-        Node[] replicas = {node};
+        Node[] replicas = {NODE};
         List<PartitionInfo> partitions = new ArrayList<>();
         for (int p = 0; p < led.length; p++) {
-            partitions.add(new PartitionInfo("t", p, led[p] ? node : null, replicas, replicas));
+            partitions.add(new PartitionInfo("t", p, led[p] ? NODE : null, replicas, replicas));
         }
-        return new Cluster("c", List.of(node), partitions, Set.of(), Set.of());
+        return new Cluster("c", List.of(NODE), partitions, Set.of(), Set.of());
     }
 }

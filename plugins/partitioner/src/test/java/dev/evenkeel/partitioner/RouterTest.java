@@ -91,6 +91,28 @@ class RouterTest {
     }
 
     @Test
+    void endsAtTheDefaultAlsoSecondBySecond() {
+        router.accept("t", table(1, 1), 2, NOW);
+        for (int second = 0; second < 6_000; second++) {
+            router.refresh(NOW + second * 1_000L, Map.of());
+        }
+        assertEquals("Mixed", router.mode("t"));
+        router.refresh(NOW + 6_000_000, Map.of());
+        assertEquals("Default", router.mode("t"));
+    }
+
+    @Test
+    void endsAtTheDefaultAlsoWhereOnlyPartitionsWithoutWeightHaveALeader() {
+        byte[] first = table(1, 1, ",\"weights\":[1000000,0]");
+        router.accept("t", first, 2, NOW);
+        Map<String, boolean[]> leaders = Map.of("t", new boolean[] {false, true});
+        router.refresh(NOW, leaders);
+        assertEquals("Mixed", router.mode("t"));
+        router.refresh(NOW + 6_000_000, leaders);
+        assertEquals("Default", router.mode("t"));
+    }
+
+    @Test
     void mixesPastItsShareOfTheBudget() {
         String budget = ",\"weights\":[900000,100000],\"budgetBytes\":1024000,\"bytesPerSecond\":1024000";
         router.accept("t", table(1, 1, budget), 2, NOW);
