@@ -3,10 +3,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pytest
+
 from evenkeel.errors import EvenkeelError, InputError, RetryableError
+from evenkeel.kafka.answers import BrokerAnswer, ClusterAnswer
+from evenkeel.kafka.asking import Asked
 from evenkeel.kafka.moves import ConfigChange, ConfigOperation
 from evenkeel.kafka.wire import FOLLOWER_RATE, LEADER_RATE, LISTS
 from evenkeel.keeper.moving.hand import KafkaHand
+from evenkeel.keeper.moving.observation import Wanted
 from evenkeel.keeper.moving.steps import AddEntries, DropEntries, DropRate, Place, Reassign, SetRate
 
 REFUSED = InputError("no")
@@ -79,3 +84,38 @@ def test_a_call_without_an_answer_fails_all_its_steps() -> None:
     silent = RetryableError("no answer")
     steps = [SetRate(1, LEADER_RATE, 5), SetRate(2, LEADER_RATE, 5)]
     assert hand(Admin(error=silent)).apply(steps) == [(step, silent) for step in steps]
+
+
+class Cluster(Admin):
+    """Brokers 1 and 2, the latter fenced; without topics."""
+
+    def describe_cluster(self) -> ClusterAnswer:
+        rows = [BrokerAnswer(id=one, host="h", port=9092, rack=None, fenced=one == 2) for one in (1, 2)]
+        return ClusterAnswer("c", tuple(rows))
+
+    def describe_metadata_version(self) -> int:
+        self._note("version", [])
+        return 30
+
+    def nothing(self, *_: object) -> dict[Any, Any]:
+        return {}
+
+    list_reassignments = describe_topics = describe_topic_configs = describe_lists = nothing
+
+    def ask_log_dirs(self, _: object) -> Asked[Any]:
+        return Asked({})
+
+    ask_throttles = ask_log_dirs
+
+
+@pytest.mark.parametrize(("brokers", "version"), [({1}, None), ({1, 2}, 30)])
+def test_the_metadata_version_is_asked_for_where_a_broker_is_away(
+    brokers: set[int], version: int | None
+) -> None:
+    seen = hand(Cluster()).look(Wanted(brokers=frozenset(brokers)))
+    assert seen.metadata_version == version
+
+
+def test_a_look_does_without_a_metadata_version_that_is_not_told() -> None:
+    silent = Cluster(error=RetryableError("no answer"))
+    assert hand(silent).look(Wanted(brokers=frozenset({2}))).metadata_version is None

@@ -43,6 +43,7 @@ class KafkaHand:
         admin = self._admin
         cluster = admin.describe_cluster()
         online = frozenset(broker.id for broker in cluster.brokers if not broker.fenced)
+        version = None if wanted.brokers <= online else self._ask_version()
         asked = sorted(wanted.brokers & online)
         dirs, rates = admin.ask_log_dirs(asked), admin.ask_throttles(asked)
         reassignments = admin.list_reassignments()
@@ -66,7 +67,7 @@ class KafkaHand:
             dirs=found_dirs,
             rates=found_rates,
             produce_p99_ms=self._p99_ms(),
-            metadata_version=None if wanted.brokers <= online else self._ask_version(),
+            metadata_version=version,
         )
 
     def _ask_version(self) -> int | None:
