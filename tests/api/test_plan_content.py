@@ -13,11 +13,13 @@ from evenkeel.api.plan_content import PEAKS_IN_ALL, build_spec, read_batches
 from evenkeel.api.rebalance_plan import MOVES_LIMIT, PEAKS_LIMIT, RebalancePlan, RebalancePlanSpec
 from evenkeel.domain.moves import Approval, Batch, Move, MoveKind, VolumeFill, VolumePeak
 from evenkeel.errors import InputError
+from evenkeel.names import dataset_topic
 from evenkeel.reasons import Reason
 from tests.support.plans import BATCHES, proposed, written
 
 EXPIRES = datetime(2026, 1, 2, tzinfo=UTC)
 ETCD_LIMIT = 2**20
+OWNED = dataset_topic("uid", "data")
 
 
 def stored(spec: RebalancePlanSpec) -> RebalancePlanSpec:
@@ -134,6 +136,7 @@ def test_batches_run_in_the_order_of_their_numbers() -> None:
         ({"source": [1, 1]}, "spec.moves[0].source: names a broker twice: [1, 1]"),
         ({"target": [3, 3]}, "spec.moves[0].target: names a broker twice: [3, 3]"),
         ({"topic": "__offsets"}, "spec.moves[0].topic: __offsets is internal to Kafka or Evenkeel: its replicas stay"),
+        ({"topic": OWNED}, f"spec.moves[0].topic: {OWNED} belongs to a TrainingDataset: its replicas stay"),
         (
             {"target": [3, 4], "source": [1]},
             "spec.moves[0].target: a move of kind Broker adds 1 and takes away 1 replicas, not 2 and 1: [1] -> [3, 4]",

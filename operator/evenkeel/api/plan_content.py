@@ -22,7 +22,7 @@ from evenkeel.api.rebalance_plan import (
 )
 from evenkeel.domain.moves import Approval, Batch, Move, MoveKind, ProposedPlan, VolumeFill, VolumePeak
 from evenkeel.errors import InputError
-from evenkeel.names import INTERNAL_PREFIX
+from evenkeel.names import INTERNAL_PREFIX, is_dataset_topic
 from evenkeel.reasons import Reason
 
 PEAKS_IN_ALL = 512
@@ -202,6 +202,8 @@ class _Check:
                 raise self._wrong(field, f"names a broker twice: {list(replicas)}")
         if move.topic.startswith(INTERNAL_PREFIX):
             raise self._wrong("topic", f"{move.topic} is internal to Kafka or Evenkeel: its replicas stay")
+        if is_dataset_topic(move.topic):
+            raise self._wrong("topic", f"{move.topic} belongs to a TrainingDataset: its replicas stay")
         added, removed = self._find_change()
         match move.kind:
             case MoveKind.REMOVE:
