@@ -10,7 +10,7 @@ from typing import NoReturn, Protocol
 
 import pytest
 
-from integration.apiserver.server import ApiServer, Kubectl, find_binaries
+from integration.apiserver.server import ApiServer, Kubectl, find_binaries, install_kinds
 from integration.kafka import rights
 from integration.kafka.cluster import THREE, KafkaCluster
 from integration.kafka.disks import may_mount
@@ -131,10 +131,8 @@ def namespace(kube_admin: Kubectl) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def crds(kube_admin: Kubectl) -> Kubectl:
-    """The shared API server with `crds/` applied and established; kubectl as admin."""
-    folder = Path(__file__).resolve().parents[1] / "crds"
-    kube_admin("apply", "--server-side", "-f", str(folder))
-    kube_admin("wait", "--for=condition=Established", "-f", str(folder))
+    """The shared API server with `crds/` applied and served; kubectl as admin."""
+    install_kinds(kube_admin, str(Path(__file__).resolve().parents[1] / "crds"))
     return kube_admin
 
 

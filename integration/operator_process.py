@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import re
 import subprocess
 import sys
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -63,16 +65,18 @@ class OperatorProcess:
         return int(found.group(1))
 
     def probe(self, path: str) -> int:
-        """HTTP status of /healthz or /readyz."""
+        """HTTP status of /healthz or /readyz; 0: no answer in time."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.port()}{path}", timeout=5) as answer:
                 return int(answer.status)
         except urllib.error.HTTPError as error:
             return error.code
+        except (OSError, http.client.HTTPException):
+            return 0
 
     def metrics(self) -> dict[str, float]:
         """`name{labels}` -> value."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port()}/metrics", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port()}/metrics", timeout=10) as answer:
             lines = answer.read().decode().splitlines()
         pairs = (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
         return {name: float(value) for name, value in pairs}
@@ -83,9 +87,12 @@ class OperatorProcess:
             value for name, value in self.metrics().items() if name.startswith("evenkeel_writes_total")
         )
 
-    def is_leader(self) -> bool:
-        """Whether this process leads."""
-        return self.metrics().get("evenkeel_leader") == 1.0
+    def is_leader(self) -> bool | None:
+        """Whether this process leads; None: it does not answer in time."""
+        try:
+            return self.metrics().get("evenkeel_leader") == 1.0
+        except (OSError, http.client.HTTPException):
+            return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from evenkeel.cli import uninstall
 from evenkeel.errors import ConfigurationError
 from evenkeel.kube.client import Kube
 from evenkeel.kube.resources import NODE, NODE_CACHE, POD
-from integration.apiserver.server import ApiServer, Kubectl, KubectlError
+from integration.apiserver.server import ApiServer, Kubectl, KubectlError, await_kinds
 
 ROOT = Path(__file__).resolve().parents[1]
 CHART = ROOT / "charts" / "evenkeel"
@@ -134,7 +134,7 @@ def test_helm_alone_installs_the_definitions_and_keeps_them(
 ) -> None:
     admin, helm = own_apiserver.kubectl(), Helm(kube_binaries / "helm", own_apiserver.kubeconfig())
     helm("install", RELEASE, CHART, "--create-namespace")
-    admin("wait", "--for=condition=Established", "crd/trainingdatasets.evenkeel.dev")
+    await_kinds(admin, "balancedclusters.evenkeel.dev")
     cluster = ROOT / "tests" / "data" / "api" / "valid" / "cluster-smallest.yaml"
     admin("apply", "-n", "default", "-f", str(cluster))
     helm("upgrade", RELEASE, CHART, "--set", "operator.replicas=2")

@@ -11,7 +11,7 @@ import pytest
 
 from evenkeel.domain.exchange import BrokerPlace, RoutesReport, ScoreReport, TopicReport, VolumeReport
 from evenkeel.reasons import Reason
-from integration.apiserver.server import Kubectl
+from integration.apiserver.server import Kubectl, install_kinds
 from integration.operator_process import Api, KeeperDouble, OperatorProcess, StartOperator, cluster, topic
 from integration.processes import wait_until
 
@@ -55,8 +55,7 @@ class Strimzi:
         self._kubectl = kubectl
 
     def install(self) -> None:
-        self._kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(definition()))
-        self._kubectl("wait", "--for=condition=Established", f"crd/{CRD}", "--timeout=30s")
+        install_kinds(self._kubectl, "-", stdin=json.dumps(definition()))
 
     def remove(self) -> None:
         self._kubectl("delete", "crd", CRD, "--ignore-not-found", "--timeout=60s")

@@ -6,6 +6,7 @@ it lacks: scheduling, pods that run, node leases. A pod's status can be patched 
 
 from __future__ import annotations
 
+import functools
 import http.client
 import json
 import os
@@ -72,6 +73,37 @@ class Kubectl:
         if done.returncode != 0:
             raise KubectlError(done.stderr.strip())
         return done.stdout
+
+
+def install_kinds(kubectl: Kubectl, path: str, *, stdin: str | None = None) -> None:
+    """Apply the definitions of a file or folder (`-`: `stdin`) and wait until their kinds are served.
+
+    Raises:
+        KubectlError: a definition is refused.
+        ServerError: a kind is not served in time.
+    """
+    found = kubectl("apply", "--server-side", "-f", path, "-o", "name", stdin=stdin).split()
+    await_kinds(kubectl, *(definition.partition("/")[2] for definition in found))
+
+
+def await_kinds(kubectl: Kubectl, *definitions: str) -> None:
+    """Wait until the kinds of definitions are served: these are established some time before.
+
+    Raises:
+        KubectlError: one is not established in time.
+        ServerError: a kind is not served in time.
+    """
+    kubectl("wait", "--for=condition=Established", *(f"crd/{one}" for one in definitions), "--timeout=30s")
+    for plural in definitions:
+        wait_until(f"{plural} to be served", functools.partial(_is_served, kubectl, plural), every=0.2)
+
+
+def _is_served(kubectl: Kubectl, plural: str) -> bool:
+    try:
+        kubectl("get", plural, "--all-namespaces", "-o", "name")
+    except KubectlError:
+        return False
+    return True
 
 
 class ApiServer:
