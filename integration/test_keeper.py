@@ -28,6 +28,7 @@ from integration.kafka.settings import QUICK_DEATH, BrokerSpec
 from integration.keeper import Keeper, build_desired, faults, plain, read_claims, read_routed, read_tables
 from integration.processes import wait_until
 
+pytestmark = pytest.mark.timeout(300)  # brokers that start count too, and the waits of a test sum up
 UNEQUAL = [BrokerSpec(1, disks=(160,)), BrokerSpec(2, disks=(160,)), BrokerSpec(3, disks=(320,))]
 SLICE_RECORDS = 100
 

@@ -19,6 +19,7 @@ from integration.prometheus.server import Exporter, PrometheusServer, exporter
 from scripts.provision import prometheus
 from scripts.provision.steps import StepFailed
 
+pytestmark = pytest.mark.timeout(300)  # servers that start count too, and its waits one after the other
 NODES = {1: "node-a", 2: "node-b", 3: "node-c"}
 MINE = {**dict.fromkeys(DEFAULT_QUERIES, ""), DISK_UTILISATION: "disk_busy"}
 

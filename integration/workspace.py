@@ -53,9 +53,12 @@ class Workspace:
         while True:
             port = secrets.choice(_PORTS)
             held = _try_lock(folder / str(port))
-            if held is not None and _is_free(port):
+            if held is None:
+                continue
+            if _is_free(port):
                 self._ports.append(held)
                 return port
+            held.close()
 
     def launch(
         self, name: str, command: Sequence[str | Path], env: Mapping[str, str] | None = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
 from hypothesis import given, settings
@@ -157,7 +156,7 @@ class Course:
         return made is not None and str(made) > self.world.now.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-@settings(max_examples=30, deadline=timedelta(seconds=5))
+@settings(max_examples=30)
 @given(MODES, STEPS)
 def test_one_plan_at_a_time_and_only_what_was_approved(mode: str, steps: list[tuple[Any, ...]]) -> None:
     course = Course()
