@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from e2e.demo.run import CACHE_PATH
-from e2e.scenarios import kafka, nodes
+from e2e.scenarios import ingests, kafka, nodes
 from e2e.scenarios.conftest import Demo
-from e2e.scenarios.test_exactness import read_topic, wait_written
 from e2e.scenarios.user import CACHE, CLUSTER, DATASET, TOPIC, User, build_cluster, build_dataset, build_topic
 
 WORKLOADS = "jobs,pods,configmaps,serviceaccounts,deployments,roles,rolebindings"
@@ -15,10 +16,10 @@ OURS = "app.kubernetes.io/managed-by=evenkeel"
 GONE_SECONDS = 60
 
 
+@pytest.mark.timeout(300, func_only=True)
 def test_a_dataset_in_the_middle_of_its_ingest(demo: Demo, vision: User) -> None:
     ingest = {"parallelism": 2, "messageBytes": "16Ki", "onBadRecord": "Quarantine"}
-    vision.apply(build_dataset("dropped", "clipart", ingest=ingest))
-    wait_written(demo.host_bootstrap, read_topic(vision, "dropped", "journal"), share=0.05)
+    ingests.begin(demo, vision, build_dataset("dropped", "clipart", ingest=ingest), share=0.05)
     found = vision.get(DATASET, "dropped")
     selector = f"evenkeel.dev/dataset-uid={found['metadata']['uid']}"
     assert vision.list("pods", selector)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import random
-import time
 
 import pytest
 
 from e2e.demo import data
 from e2e.scenarios import kafka, nodes
 from e2e.scenarios.conftest import Demo
+from e2e.scenarios.ingests import TooLateError, attempts, read_topic, remove, wait_written
 from e2e.scenarios.user import DATASET, Object, User, build_dataset
 from evenkeel.domain.journal import JournalState
 
@@ -20,33 +20,23 @@ SECONDS = 150
 RUNS = [("16Ki", 20261), ("48Ki", 20262)]
 
 
-TRIES = 4
-"""An ingest of seconds may be over before a busy machine has found a producer to kill; then another one is begun."""
-
-
-class TooLateError(AssertionError):
-    """The ingest was over before its producer could be killed."""
-
-
 @pytest.mark.timeout(500, func_only=True)
 @pytest.mark.parametrize(("message_bytes", "seed"), RUNS)
 def test_a_killed_producer_loses_and_repeats_nothing(
     demo: Demo, vision: User, message_bytes: str, seed: int
 ) -> None:
     dice = random.Random(seed)
-    share = dice.uniform(0.02, 0.7)
-    for attempt in range(TRIES):
+    for attempt, share in attempts(dice.uniform(0.02, 0.7)):
         name = f"killed-{seed}-{attempt}"
         ingest = {"parallelism": WORKERS, "messageBytes": message_bytes, "onBadRecord": "Quarantine"}
         vision.apply(build_dataset(name, "clipart", ingest=ingest))
-        killed = kill_producer(demo, vision, name, share / 2**attempt, dice)
+        killed = kill_producer(demo, vision, name, share, dice)
         vision.wait_for("Ready", DATASET, name, SECONDS)
         found = kafka.read_revision(demo.host_bootstrap, vision.get(DATASET, name))
         assert sorted(found) == sorted(kafka.list_images(data.ensure_clipart()))
         remove(demo, vision, name)
         if killed:
             return
-    pytest.fail(f"{TRIES} ingests were over before a producer could be killed")
 
 
 def kill_producer(demo: Demo, user: User, name: str, share: float, dice: random.Random) -> bool:
@@ -58,26 +48,6 @@ def kill_producer(demo: Demo, user: User, name: str, share: float, dice: random.
     except TooLateError:
         return False
     return nodes.kill(pod, "producer") == 1
-
-
-def read_topic(user: User, name: str, role: str) -> str:
-    path = f"{{.status.topics.{role}}}"
-    user.kubectl("wait", f"--for=jsonpath={path}", f"{DATASET}/{name}", "--timeout=30s")
-    return user.kubectl("get", DATASET, name, "--output", f"jsonpath={path}")
-
-
-def wait_written(bootstrap: str, topic: str, share: float) -> JournalState:
-    """Follow the journal until this share of the records is acknowledged, and not all -> its state then."""
-    deadline = time.monotonic() + 60
-    while topic not in kafka.list_topics(bootstrap):
-        assert time.monotonic() < deadline, f"{topic} was not made"
-    for state in kafka.follow_journal(bootstrap, topic):
-        assert time.monotonic() < deadline, f"{state.acknowledged_records} of {state.planned_records} records"
-        if state.planned_records and state.acknowledged_records >= share * state.planned_records:
-            if not state.open_slices():
-                raise TooLateError
-            return state
-    raise AssertionError("a journal has no end")
 
 
 def choose_producer(user: User, dataset: str, state: JournalState, dice: random.Random) -> Object:
@@ -94,10 +64,3 @@ def choose_producer(user: User, dataset: str, state: JournalState, dice: random.
     if not pods:
         raise TooLateError
     return dice.choice(pods)
-
-
-def remove(demo: Demo, user: User, name: str) -> None:
-    """The dataset, and its records from the disks."""
-    topics = user.get(DATASET, name)["status"]["topics"]
-    user.delete(DATASET, name)
-    kafka.delete_topics(demo.host_bootstrap, list(topics.values()))
