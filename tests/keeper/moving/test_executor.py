@@ -18,6 +18,7 @@ from tests.support.moving_world import (
     build_move,
     build_world,
     one_move,
+    reasons,
     two_batches,
     until_copying,
 )
@@ -117,6 +118,21 @@ def test_cancelling_takes_back_what_runs(at: str) -> None:
     assert (found.reason, found.state) == (Reason.MOVES_CANCELLED, RunState.CANCELLED)
     assert kafka.partition(T0).replicas == [1, 2], "in the old order"
     assert_clean(kafka)
+
+
+def test_an_addition_that_was_cancelled_is_not_told_as_moved_by_late_metadata() -> None:
+    kafka = build_kafka()
+    kafka.add_topic("t", [[1]], [300 * MB])
+    world = build_world([build_move(kafka, T0, [1, 3])], kafka=kafka)
+    until_copying(world)
+    kafka.late = kafka.describe()
+    world.want(control=Control.CANCEL)
+    for _ in range(8):
+        world.turn()
+    kafka.late = None
+    world.run()
+    assert kafka.partition(T0).replicas == [1]
+    assert reasons(world) == {T0: Reason.MOVES_CANCELLED}
 
 
 def test_what_cannot_be_cancelled_without_harm_is_held() -> None:

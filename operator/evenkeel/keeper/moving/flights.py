@@ -75,13 +75,22 @@ class _Turn:
         status = find_status(flight, self._seen)
         match status:
             case Status.DONE:
-                self._end(flight, Reason.MOVED)
+                self._finish(flight)
             case Status.GONE | Status.ODD:
                 self._settle(flight, status)
             case Status.IDLE | Status.REVERTED:
                 self._rest(flight, status)
             case Status.RUNNING | Status.MISPLACED | Status.UNKNOWN:
                 self._go_on(flight, status)
+
+    def _finish(self, flight: Flight) -> None:
+        """Of one that was cancelled late metadata may show the replicas of while it was under way."""
+        if flight.cancelled is None or self._lasts(
+            f"done {_name(flight.key)}", self._settings.settle_seconds
+        ):
+            self._end(flight, Reason.MOVED)
+        else:
+            self.flights.append(flight)
 
     def _end(self, flight: Flight, reason: Reason) -> None:
         move = flight.move
