@@ -224,8 +224,10 @@ def test_a_missing_right_is_only_counted(
 ) -> None:
     own = sasl_kafka.client_config()
     ensure_topics(own)
-    topic = create_topic(own, unique("open"), SIX)
+    topic = unique("open")
+    # Granted first: a broker that knew the topic alone would fail the records for good.
     rights.grant(own, [rights._topic("nobody", confluent_kafka.admin.AclOperation.WRITE, topic)])
+    create_topic(own, topic, SIX)
     config = java_config(sasl_kafka, partitioner_class=CLASS, evenkeel_heartbeat_ms=200, client_id="java")
     with JavaWriter(kafka_home, built, tmp_path, config | sasl_config(sasl_kafka, "nobody")) as writer:
         assert sum(writer.send(topic, 10, KIB).values()) == pytest.approx(1)
