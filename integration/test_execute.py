@@ -80,7 +80,7 @@ def test_a_process_that_is_killed_is_gone_on_from(
 def test_another_plan_runs_after_one_that_was_killed(
     cluster: KafkaCluster, admin: Admin, tmp_path: Path
 ) -> None:
-    topic = Topic(cluster, [[1, 2], [1, 2]], 12)
+    topic = Topic(cluster, [[1, 2], [1, 2]], 24)  # copied for longer than the second process needs to come
     first = Execution(cluster, tmp_path, build_plan([topic.move(0, [3, 2])]), "--throttle", "1000000")
     await_copying(first, admin)
     first.process.kill()

@@ -114,7 +114,7 @@ class Runner:
         return read_told(self.process.output())
 
     def cancel(self) -> None:
-        """Ctrl-C twice: two signals at once would be one."""
+        """Ctrl-C twice: for the kernel two signals at once are one."""
         for _ in range(2):
             os.kill(self.process.pid, signal.SIGINT)
             time.sleep(0.3)

@@ -16,10 +16,11 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from evenkeel.cli.execute import Session, Stop, run_plan
+from evenkeel.cli.execute import Session, run_plan
 from evenkeel.cli.plan import moves_json
 from evenkeel.cli.plan_file import read_plan
 from evenkeel.cli.snapshot import build_connection, measure
+from evenkeel.cli.stop import Stop
 from evenkeel.domain.connection import Connection
 from evenkeel.domain.exchange import Policy
 from evenkeel.errors import EvenkeelError

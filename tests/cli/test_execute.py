@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -9,8 +8,9 @@ from unittest.mock import MagicMock
 import pytest
 
 from evenkeel.cli import execute
-from evenkeel.cli.execute import Session, Stop, describe, run_plan
+from evenkeel.cli.execute import Session, describe, run_plan
 from evenkeel.cli.main import main
+from evenkeel.cli.stop import Stop
 from evenkeel.domain import codec
 from evenkeel.domain.connection import Connection
 from evenkeel.domain.exchange import Owner
@@ -273,16 +273,6 @@ def test_what_time_does_not_heal_ends_it(error: EvenkeelError) -> None:
     stop = Quick()
     with pytest.raises(type(error), match=error.message):
         run_plan(Failing(), PLAN, MoveSettings(), stop, Shown(stop))
-
-
-def test_the_handlers_of_before_are_put_back() -> None:
-    before = signal.getsignal(signal.SIGINT)
-    with Stop.listening() as stop:
-        assert signal.getsignal(signal.SIGINT) is not before
-        stop.press()
-        assert stop.control is Control.FINISH
-        stop.wait(60)  # returns at once: it was pressed
-    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_a_bar_without_a_terminal_prints_changes(capsys: pytest.CaptureFixture[str]) -> None:

@@ -69,12 +69,22 @@ def test_directories_that_share_a_volume_are_guarded_as_one(scene: Scene) -> Non
     assert settings.volumes == {(3, "/a"): "disk", (3, "/b"): "disk"}
 
 
+@pytest.mark.parametrize(
+    ("reason", "why"),
+    [
+        (Reason.MOVES_CANCELLED, "an earlier run was told to stop, and this one has finished that"),
+        (
+            Reason.PLAN_OUTDATED,
+            "another plan was begun after an earlier run of this one, which has been stopped now",
+        ),
+    ],
+)
 def test_a_run_that_only_finishes_what_an_earlier_one_was_told_says_how_to_begin_anew(
-    scene: Scene, capsys: pytest.CaptureFixture[str]
+    scene: Scene, capsys: pytest.CaptureFixture[str], reason: Reason, why: str
 ) -> None:
     scene.session.turn.side_effect = lambda plan, _settings: MoveProgress(
-        plan.id, plan.name, Reason.MOVES_CANCELLED, "stopped: 0 moves done", RunState.CANCELLED
+        plan.id, plan.name, reason, "stopped: 0 moves done", RunState.CANCELLED
     )
     assert scene.run() == 3
-    told = "MovesCancelled: stopped: 0 moves done; an earlier run was told to stop, and this one has finished that"
-    assert f"{told}: the same command begins anew" in capsys.readouterr().err
+    told = f"{reason}: stopped: 0 moves done; {why}: the same command begins anew"
+    assert told in capsys.readouterr().err

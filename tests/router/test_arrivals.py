@@ -35,3 +35,23 @@ def test_the_first_late_table_after_all_were_in_time_is_told_from_the_others() -
         found = arrivals.judge(3 * LIMIT_MS)
         first.append(found and found[1])
     assert first == [True, False, False, False, None, True]
+
+
+def test_a_late_topic_that_is_forgotten_hides_no_later_trouble() -> None:
+    arrivals = Arrivals()
+    first = []
+    for topic in ("a", "b", "c"):
+        arrivals.add(table(topic), 0)
+        found = arrivals.judge(LIMIT_MS + 1)
+        first.append(found and found[1])
+        if topic == "b":
+            arrivals.forget("a")
+            arrivals.forget("b")
+    assert first == [True, False, True]
+
+
+def test_a_table_that_was_withdrawn_is_not_judged() -> None:
+    arrivals = Arrivals()
+    arrivals.add(table("t"), 0)
+    arrivals.forget("t")
+    assert arrivals.judge(LIMIT_MS + 1) is None

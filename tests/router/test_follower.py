@@ -132,6 +132,20 @@ def test_a_table_that_is_too_old_when_it_comes_is_told_once(caplog: pytest.LogCa
     assert state.read_errors == 0
 
 
+def test_clocks_that_differ_again_after_a_late_table_was_withdrawn_are_told_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    state = RouterState("me", Settings(heartbeat_ms=0))
+    thread, consumer = Follower(state, {}), FakeConsumer(2)
+    withdrawal = build_message((500_000, 500_000), 1)
+    withdrawal.value = lambda: None
+    late = [build_message((500_000, 500_000), epoch, HOUR_MS) for epoch in (0, 2)]
+    for message in (late[0], withdrawal, late[1]):
+        thread._take(consumer, message)  # type: ignore[arg-type]
+        thread._tick(consumer, fresh=True)  # type: ignore[arg-type]
+    assert len(caplog.records) == 2
+
+
 def test_a_table_that_comes_in_time_is_no_problem() -> None:
     state = RouterState("me", Settings(heartbeat_ms=0))
     thread, consumer = Follower(state, {}), FakeConsumer(2)

@@ -10,7 +10,7 @@ from evenkeel.domain.moves import Move
 from evenkeel.errors import FencedError
 from evenkeel.keeper.moving.progress import MoveProgress
 from evenkeel.keeper.moving.settings import Control, MoveSettings
-from evenkeel.keeper.moving.steps import Reassign, Step
+from evenkeel.keeper.moving.steps import Place, Reassign, Step
 from evenkeel.reasons import Reason
 from tests.support.moving_kafka import GB, MB, MovingKafka
 from tests.support.moving_world import CrashError, World, build_kafka, build_local, build_move, build_world
@@ -119,11 +119,11 @@ def _some_broker(story: Story) -> int:
 
 
 def lose_broker(story: Story) -> None:
-    """A broker dies and comes back after 5 to 200 s."""
+    """A broker dies and comes back after 2 to 200 s."""
     broker = _some_broker(story)
     if story.kafka.brokers[broker].online:
         story.kafka.kill(broker)
-        story.later(story.random.uniform(5, 200), lambda: story.kafka.revive(broker))
+        story.later(story.random.uniform(2, 200), lambda: story.kafka.revive(broker))
         story.told.append(f"broker {broker} lost")
 
 
@@ -269,7 +269,7 @@ def lose_answer(story: Story) -> None:
     """A call takes effect and its answer gets lost."""
 
     def lose(step: Step) -> None:
-        if isinstance(step, Reassign):
+        if isinstance(step, Reassign | Place):
             story.kafka.after_call = lambda _: None
             story.kafka.cut = True
             story.later(3, lambda: setattr(story.kafka, "cut", False))

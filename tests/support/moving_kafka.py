@@ -46,7 +46,7 @@ class MovingKafka:
         self.harms: list[str] = []
         """What must never happen, as sentences."""
         self.unthrottled: dict[TopicPartition, float] = defaultdict(float)
-        """Bytes of adding replicas that were copied without a throttle."""
+        """Bytes that were copied without a throttle, by adding replicas and between directories as was asked for."""
         self.late: dict[str, TopicAnswer] | None = None
         """Metadata as a broker that is late tells them."""
         self.calls: list[Step] = []
@@ -58,6 +58,7 @@ class MovingKafka:
         self.delay: float | None = None
         """The next call is answered by nothing, and takes effect so many seconds later."""
         self._delayed: list[tuple[float, Step]] = []
+        self._placed: set[tuple[int, TopicPartition]] = set()  # between directories, and asked for
         self.p99_ms: float | None = None
         self.blind: set[int] = set()
         """Brokers that are alive and do not answer the executor."""
@@ -271,6 +272,7 @@ class MovingKafka:
                 self.brokers[step.broker].deleted.append((self.now + DELETE_SECONDS, path, size))
         elif one.futures.get(step.broker, ("",))[0] != step.path:
             one.futures[step.broker] = (step.path, 0.0)
+            self._placed.add((step.broker, step.key))
 
     def describe(self) -> dict[str, TopicAnswer]:
         """Metadata of all topics."""
@@ -312,8 +314,10 @@ class MovingKafka:
         for broker, (path, size) in list(one.futures.items()):
             if not self.brokers[broker].online:
                 continue
-            speed = self.brokers[broker].rates.get(DIRECTORY_RATE, WIRE_SPEED)
-            grown = min(one.size, size + speed * span)
+            limit = self.brokers[broker].rates.get(DIRECTORY_RATE)
+            if limit is None and (broker, key) in self._placed:
+                self.unthrottled[key] += WIRE_SPEED * span
+            grown = min(one.size, size + (WIRE_SPEED if limit is None else limit) * span)
             one.futures[broker] = (path, grown)
             if grown >= one.size and one.copies[broker][1] >= one.size:
                 arrived = one.futures.pop(broker)

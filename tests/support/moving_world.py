@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from evenkeel.domain import codec
@@ -198,6 +199,37 @@ def misplace() -> World:
     kafka.partition(T0).copies[3] = ("/d0", size)
     world.run(lambda _: bool(kafka.partition(T0).futures))
     return world
+
+
+def crash_at(world: World, number: int) -> Callable[[], bool]:
+    """Die at the n-th point: each commit and each call has one before and one after it."""
+    left = number
+
+    def pass_point(*_: object) -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            raise CrashError
+
+    check = world.kafka.before_call
+
+    def before(step: Step) -> None:
+        check(step)
+        pass_point()
+
+    world.kafka.before_call, world.kafka.after_call = before, pass_point
+    world.journal.on_write = pass_point
+    return lambda: left <= 0
+
+
+def each_crash(build: Callable[[], World]) -> Iterator[tuple[int, World]]:
+    """Number and world, one for each point where the process may die; the last one has run to its end."""
+    for number in itertools.count(1):
+        world = build()
+        dead = crash_at(world, number)
+        yield number, world
+        if not dead():
+            return
 
 
 def assert_clean(kafka: MovingKafka) -> None:

@@ -22,7 +22,7 @@ from rich.table import Table
 from evenkeel.cli.snapshot import build_connection, measure, read_properties
 from evenkeel.domain import codec
 from evenkeel.domain.connection import Connection
-from evenkeel.domain.snapshot import ClusterSnapshot
+from evenkeel.domain.snapshot import ClusterSnapshot, Partition
 from evenkeel.errors import EvenkeelError
 from evenkeel.kafka.admin import Admin
 from evenkeel.kafka.clients.privileges import Privileges, gather_privileges
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 OK, REFUSED = 0, 3
 MOST_TOPICS = 20
 SAMPLED_PARTITIONS = 4
-"""Of each of the MOST_TOPICS largest topics; of the others one."""
+"""Of each of the MOST_TOPICS largest topics, the fullest; of the others one."""
 SAMPLE_SECONDS = 60.0
 """After so long no further topic is looked at, beyond the MOST_TOPICS largest."""
 _COLOURS = {Grade.OK: "green", Grade.HINT: "yellow", Grade.UNKNOWN: "magenta", Grade.BLOCKED: "red"}
@@ -116,19 +116,37 @@ def _build_rights(principal: Principal, found: Privileges | None) -> Rights:
 def _sample_topics(connection: Connection, snapshot: ClusterSnapshot, most: int) -> Iterable[tuple[str, int]]:
     """Topic -> keyless share, the largest first; a topic that may not be read is left out."""
     until = time.monotonic() + SAMPLE_SECONDS
-    for number, topic in enumerate(users_topics(snapshot)):
+    topics = users_topics(snapshot)
+    grouped = snapshot.group_partitions(topics)
+    for number, topic in enumerate(topics):
         large = number < MOST_TOPICS
         if not large and time.monotonic() > until:
             log.warning("not all topics sampled after_seconds=%g first=%s", SAMPLE_SECONDS, topic)
             return
-        led = [one.partition for one in snapshot.partitions if one.topic == topic and one.leader is not None]
+        fullest = _fullest_led(grouped[topic], SAMPLED_PARTITIONS if large else 1)
         try:
-            sample = sample_keys(connection, topic, led[: SAMPLED_PARTITIONS if large else 1], most)
+            sample = sample_keys(connection, topic, fullest, most)
         except EvenkeelError as error:
             log.info("not sampled topic=%s why=%s", topic, error.message)
             sample = KeySample()
         if (percent := sample.keyless_percent) is not None:
             yield topic, percent
+
+
+def _fullest_led(partitions: Iterable[Partition], most: int) -> list[int]:
+    """The `most` partitions with the most records, of those that have a leader: the first ones may be empty."""
+    led = sorted((one for one in partitions if one.leader is not None), key=_fullness, reverse=True)
+    # A leader that told no offsets may not let its records be read either, and that would cost the topic's whole sample.
+    told = [one for one in led if _fullness(one)[0] > 0]
+    return [one.partition for one in (told or led)[:most]]
+
+
+def _fullness(partition: Partition) -> tuple[int, int]:
+    """Records, 0 where they are not known; then bytes."""
+    size = max(partition.replica_bytes.values(), default=0)
+    if partition.log_start is None or partition.end is None:
+        return 0, size
+    return partition.end - partition.log_start, size
 
 
 def print_diagnosis(diagnosis: Diagnosis, console: Console) -> None:

@@ -9,22 +9,20 @@ from __future__ import annotations
 
 import argparse
 import logging
-import signal
 import socket
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import FrameType
 from typing import Any, Protocol, Self
 
 from evenkeel import names
 from evenkeel.cli.plan_file import read_plan_file
 from evenkeel.cli.snapshot import build_connection, read_properties
+from evenkeel.cli.stop import Stop
 from evenkeel.domain.connection import Connection
 from evenkeel.domain.exchange import Owner
 from evenkeel.errors import ConfigurationError, EvenkeelError, FencedError, InputError
@@ -87,43 +85,6 @@ class Turns(Protocol):
 
     def turn(self, plan: ApprovedPlan, settings: MoveSettings) -> MoveProgress:
         """One turn; errors as `Executor.turn`."""
-
-
-class Stop:
-    """Ctrl-C, counted."""
-
-    def __init__(self) -> None:
-        self.presses = 0
-        self._pressed = threading.Event()
-
-    @classmethod
-    @contextmanager
-    def listening(cls) -> Iterator[Self]:
-        """Take Ctrl-C (and SIGTERM as a first one) until the end of the block."""
-        stop = cls()
-        before = {one: signal.signal(one, stop.press) for one in (signal.SIGINT, signal.SIGTERM)}
-        try:
-            yield stop
-        finally:
-            for one, handler in before.items():
-                signal.signal(one, handler)
-
-    def press(self, _number: int = 0, _frame: FrameType | None = None) -> None:
-        """Once more."""
-        self.presses += 1
-        self._pressed.set()
-        if self.presses > 2:  # noqa: PLR2004 - finish, cancel, leave
-            raise KeyboardInterrupt
-
-    @property
-    def control(self) -> Control:
-        """What that means."""
-        return (Control.RUN, Control.FINISH, Control.CANCEL)[min(self.presses, 2)]
-
-    def wait(self, seconds: float) -> None:
-        """Until pressed, at most."""
-        self._pressed.wait(seconds)
-        self._pressed.clear()
 
 
 def run_plan(
@@ -299,10 +260,14 @@ def describe(found: MoveProgress | EvenkeelError, control: Control) -> str:
 
 def _explain(found: MoveProgress, stop: Stop) -> str:
     """The end as a sentence, also for who did not press Ctrl-C and finds the plan stopped."""
-    if found.reason is not Reason.MOVES_CANCELLED or stop.presses:
+    known = {
+        Reason.MOVES_CANCELLED: "an earlier run was told to stop, and this one has finished that",
+        Reason.PLAN_OUTDATED: "another plan was begun after an earlier run of this one, which has been stopped now",
+    }
+    told = known.get(found.reason)
+    if told is None or found.state is not RunState.CANCELLED or stop.presses:
         return found.message
-    told = "an earlier run was told to stop, and this one has finished that: the same command begins anew"
-    return f"{found.message}; {told}"
+    return f"{found.message}; {told}: the same command begins anew"
 
 
 def _say(reason: Reason, message: str) -> int:

@@ -209,9 +209,13 @@ class Cycle:
             return [Fault(Reason.CLUSTER_OWNED_ELSEWHERE, f"this Kafka cluster belongs to {owner}")]
         if plan_internal(self._measuring.found_topics()) and not desired.paused:
             self._make_internal(desired, self._measuring.found_topics())
-        if not self._recovered and names.ROUTES_TOPIC in self._measuring.found_topics().topics:
-            self.published, self._recovered = recover(desired.connection), True
+        self._recover(desired)
         return []
+
+    def _recover(self, desired: Desired) -> None:
+        """Learn once which tables a predecessor left; as long as there is no routes topic, nothing is known."""
+        if not self._recovered and names.ROUTES_TOPIC in self._newest.topics:
+            self.published, self._recovered = recover(desired.connection), True
 
     def _make_internal(self, desired: Desired, found: FoundTopics) -> None:
         outcome = apply_actions(desired.connection, plan_internal(found), move=False)
@@ -320,16 +324,25 @@ class Cycle:
             self.cleaning = not self._balancing.runner.clean_up(desired, cluster_id)
             if self.cleaning:
                 return
-            self._withdraw_all()
+            self._withdraw_all(desired)
             self.claim.release(desired.connection, desired.owner, cluster_id)
         self._released = True
         self._claim_report = self.claim.report()
 
-    def _withdraw_all(self) -> None:
-        """Nobody keeps the tables up to date any more; what cannot be taken back ages, and holds no release up."""
-        if not self.claim.held or not self._recovered:
+    def _withdraw_all(self, desired: Desired) -> None:
+        """Nobody keeps the tables up to date any more, those that a predecessor of this process left included.
+
+        What cannot be taken back holds no release up. Its weights age, but what it stops does not: producers that run
+        keep away from those partitions until they end, or until another owner of the cluster withdraws the tables.
+        Reading them and the write may wait for 10 s and more each; without a leader they would for nothing.
+        """
+        if not self.claim.held or names.ROUTES_TOPIC not in self._newest.topics:
+            return
+        if any(one.leader is None for one in self._newest.topics[names.ROUTES_TOPIC].partitions):
+            log.warning("routes not withdrawn why=%s has no leader", names.ROUTES_TOPIC)
             return
         try:
+            self._recover(desired)
             self._publish((), sorted(self.published.tables))
         except EvenkeelError as error:
             log.warning("routes not withdrawn why=%s", error.message)

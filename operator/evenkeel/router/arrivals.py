@@ -23,6 +23,11 @@ class Arrivals:
         if offset >= self.live_from:
             self._came[table.topic] = table
 
+    def forget(self, topic: str) -> None:
+        """The topic has no table any more: whether its last one was late says nothing of the next."""
+        self._came.pop(topic, None)
+        self._late.discard(topic)
+
     def judge(self, now_ms: int) -> tuple[str, bool] | None:
         """A table that was past its time when it came, in words, and whether it is the first after all were in time.
 

@@ -21,7 +21,7 @@ from confluent_kafka import Producer as PlainProducer
 from evenkeel.domain import codec
 from evenkeel.names import HEARTBEATS_TOPIC, ROUTES_TOPIC
 from evenkeel.router.arrivals import Arrivals
-from evenkeel.router.leaders import NONE_LED, Leaders
+from evenkeel.router.leaders import CALL_TIMEOUT, NONE_LED, Leaders
 from evenkeel.router.settings import batch_bytes, heartbeat_config, linger_seconds, reader_config
 from evenkeel.router.state import RouterState
 
@@ -29,7 +29,6 @@ LOOK_BACK_MS = 600_000
 """Every table is published again within this time: older records say nothing more."""
 POLL_SECONDS = 0.1
 REFRESH_SECONDS = 1.0
-CALL_TIMEOUT = 5.0
 RETRY_SECONDS = 0.5
 EXIT_SECONDS = 1.0
 """Longest wait for all threads together when the interpreter ends."""
@@ -157,13 +156,13 @@ class Follower(threading.Thread):
         value = message.value()
         if value is None:
             self._state.store.withdraw(topic)
+            self._arrivals.forget(topic)
             return True
         self._leaders.meet(consumer, topic)
         led = self._leaders.known.get(topic)
         table = self._state.store.accept(topic, value, len(led) if led else None)
-        if table is None and self._leaders.grew(
-            consumer, topic
-        ):  # the table may be right, and we may be late
+        # A table that does not fit may be right, and we may be late.
+        if table is None and self._leaders.grew(consumer, topic):
             table = self._state.store.accept(topic, value, len(self._leaders.known[topic]))
         if table is not None:
             self._arrivals.add(table, message.offset() or 0)

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from evenkeel.errors import FencedError, InputError
@@ -11,10 +9,10 @@ from evenkeel.keeper.moving.steps import AddEntries, SetRate, Step
 from evenkeel.reasons import Reason
 from tests.support.moving_world import (
     T0,
-    CrashError,
     World,
     assert_clean,
     build_world,
+    each_crash,
     one_move,
     two_batches,
     until_copying,
@@ -41,53 +39,28 @@ def test_a_cluster_that_never_had_a_plan_has_no_run() -> None:
     assert world.journal.text is None
 
 
-def crash_at(world: World, number: int) -> Callable[[], bool]:
-    """Die at the n-th point: each commit and each call has one before and one after it."""
-    left = number
-
-    def pass_point(*_: object) -> None:
-        nonlocal left
-        left -= 1
-        if left == 0:
-            raise CrashError
-
-    check = world.kafka.before_call
-
-    def before(step: Step) -> None:
-        check(step)
-        pass_point()
-
-    world.kafka.before_call, world.kafka.after_call = before, pass_point
-    world.journal.on_write = pass_point
-    return lambda: left <= 0
-
-
 def test_a_keeper_that_dies_at_any_point_is_gone_on_from() -> None:
-    number, crashed = 0, True
-    while crashed:
-        number += 1
-        world = two_batches()
-        dead = crash_at(world, number)
+    for number, world in each_crash(two_batches):
         assert world.run().reason is Reason.MOVED, number
         assert not world.kafka.unthrottled, number
         assert_clean(world.kafka)
-        crashed = dead()
     assert number > 20
 
 
+def copying() -> World:
+    """`t-0` is on its way from 1 to 3, and may be cancelled."""
+    kafka, move = one_move(min_isr=2)
+    world = build_world([move], kafka=kafka)
+    until_copying(world)
+    return world
+
+
 def test_a_keeper_that_dies_while_it_cancels_is_gone_on_from() -> None:
-    number, crashed = 0, True
-    while crashed:
-        number += 1
-        kafka, move = one_move(min_isr=2)
-        world = build_world([move], kafka=kafka)
-        until_copying(world)
-        dead = crash_at(world, number)
+    for number, world in each_crash(copying):
         world.want(control=Control.CANCEL)
         assert world.run().reason is Reason.MOVES_CANCELLED, number
-        assert kafka.partition(T0).replicas == [1, 2], number
-        assert_clean(kafka)
-        crashed = dead()
+        assert world.kafka.partition(T0).replicas == [1, 2], number
+        assert_clean(world.kafka)
 
 
 def test_a_run_that_pauses_between_batches_is_written_again_each_hour() -> None:

@@ -104,6 +104,7 @@ class _Turn:
         self._note_foreign()
         self._note_calm()
         moved = advance(self._run, self._watch, self._timers, self._seen, self._settings)
+        self._note_corrections(moved)
         self._settle(moved)
         if not self._run.flights and self._run.state is RunState.RUNNING:
             self._open()
@@ -128,6 +129,12 @@ class _Turn:
                 return replace(run, finishing=True)
             case _:
                 return run
+
+    def _note_corrections(self, moved: Advance) -> None:
+        """Those asked for just now: without an answer they may begin yet, also after they were given up."""
+        wanted = {flight.key for flight in moved.flights if flight.cancelled is None}
+        asked = (step.key for step in moved.steps if isinstance(step, Place) and step.key in wanted)
+        self._tried |= dict.fromkeys(asked, self._seen.at)
 
     def _note_foreign(self) -> None:
         foreign = find_foreign(self._run, self._seen)

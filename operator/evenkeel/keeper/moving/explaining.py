@@ -45,11 +45,9 @@ def _explain_place(move: Move, seen: Observation) -> str:
     if lacks_target(move, seen):
         return f"{where}, which has no log directory {move.target_dir} any more"
     place = seen.replica_dir(move.copied_to, (move.topic, move.partition))
-    return (
-        ""
-        if place is None or place.path == move.target_dir
-        else f"{where} in {place.path}, not {move.target_dir}"
-    )
+    if place is None:
+        return f"{where}, which does not tell whether it lies in {move.target_dir}"
+    return "" if place.path == move.target_dir else f"{where} in {place.path}, not {move.target_dir}"
 
 
 def _explain_conflict(move: Move, seen: Observation) -> str:

@@ -15,17 +15,19 @@ from evenkeel.keeper.moving.settings import MoveSettings
 from evenkeel.keeper.moving.status import (
     Status,
     copied_bytes,
+    correction_bytes,
     expected_bytes,
     find_status,
-    is_correcting,
     may_cancel,
-    written_bytes,
+    measure_growth,
 )
 from evenkeel.keeper.moving.steps import Place, Reassign, Step
 from evenkeel.keeper.moving.throttling import find_wanted
 from evenkeel.keeper.moving.watch import Timers, Watch
 from evenkeel.reasons import Reason
 
+UNSEEN = (0, 0)
+"""Growth of a copy that no look has measured."""
 REORDER_SECONDS = 30.0
 """The order of replicas that a cancellation left is mended for so long."""
 
@@ -80,7 +82,11 @@ class _Turn:
                 self._settle(flight, status)
             case Status.IDLE | Status.REVERTED:
                 self._rest(flight, status)
-            case Status.RUNNING | Status.MISPLACED | Status.UNKNOWN:
+            case Status.LANDED:
+                self._await_directory(flight)
+            case Status.MISPLACED:
+                self._correct(flight)
+            case Status.RUNNING | Status.UNKNOWN:
                 self._go_on(flight, status)
 
     def _finish(self, flight: Flight) -> None:
@@ -138,12 +144,6 @@ class _Turn:
         reason = flight.cancelled or self._find_wish(flight, status)
         if reason is None:
             self.flights.append(kept)
-            if status is Status.MISPLACED and not is_correcting(flight.move, self._seen):
-                self.steps += _place(flight.move)
-        elif status is Status.MISPLACED:
-            if is_correcting(flight.move, self._seen):  # it would go on without us, and unthrottled
-                self.steps += self._cancel(flight.move)
-            self._end(flight, Reason.MOVED)  # on the right broker, which is what the plan is for
         elif may_cancel(flight.move, self._seen) and status is Status.RUNNING:
             self.flights.append(replace(kept, cancelled=reason))
             self.steps += self._cancel(flight.move)
@@ -154,6 +154,31 @@ class _Turn:
         else:
             self.flights.append(kept)
             self.held.append(self._explain_held(flight.move, reason, status))
+
+    def _correct(self, flight: Flight) -> None:
+        """On the right broker, which is what the plan is for: to its directory, or left where it is.
+
+        A copy to the planned one would go on without us, and unthrottled: it is ours until it is seen to have ended.
+        """
+        move, copied = flight.move, correction_bytes(flight.move, self._seen)
+        reason = flight.cancelled or self._find_wish(flight, Status.MISPLACED)
+        if reason is None:
+            self.flights.append(flight)
+            self.steps += _place(move) if copied is None else []
+            return
+        given_up = self._lasts(f"left {_name(flight.key)}", self._settings.patience_seconds)
+        if given_up or (copied is None and not self._in_doubt(flight.key)):
+            self._end(flight, Reason.MOVED)
+            return
+        self.flights.append(replace(flight, cancelled=reason))
+        self.steps += [] if copied is None else self._cancel(move)
+
+    def _await_directory(self, flight: Flight) -> None:
+        """A broker that is back tells its directories, and goes on with a copy between them: throttled, and ours."""
+        if self._lasts(f"landed {_name(flight.key)}", self._settings.patience_seconds):
+            self._end(flight, Reason.MOVED)
+        else:
+            self.flights.append(replace(flight, seen=True))
 
     def _cancel(self, move: Move) -> list[Step]:
         key = (move.topic, move.partition)
@@ -187,7 +212,7 @@ class _Turn:
             return Reason.BROKERS_UNREACHABLE if lost else None
         if self._is_overfull(move, broker):
             return Reason.STORAGE_LOW
-        return Reason.MOVE_STALLED if self._is_stalled(flight) else None
+        return Reason.MOVE_STALLED if self._is_stalled(flight, status) else None
 
     def _is_overfull(self, move: Move, broker: int) -> bool:
         places = find_places(move, self._seen)
@@ -199,10 +224,10 @@ class _Turn:
         rooms = (self._rooms.get((broker, place.path)) for place in places)
         return any(room is not None and room.fill * 100 > self._settings.overfull_percent for room in rooms)
 
-    def _is_stalled(self, flight: Flight) -> bool:
-        size, at = self._watch.grown.get(flight.key, (0, self._seen.at))
-        written = written_bytes(flight.move, self._seen)
-        if written is None or written > size:
+    def _is_stalled(self, flight: Flight, status: Status) -> bool:
+        size, at = self._watch.grown.get(flight.key, (UNSEEN, self._seen.at))
+        growth = measure_growth(flight.move, status, self._seen)
+        if growth is None or growth > size:
             return False
         return self._seen.at - at >= self._settings.stall_seconds
 
@@ -236,15 +261,16 @@ def begin(flights: Sequence[Flight]) -> list[Step]:
 
 def note_growth(
     watch: Watch, flights: Sequence[Flight], seen: Observation
-) -> dict[TopicPartition, tuple[int, float]]:
-    """Copy -> its largest size so far and when it reached that."""
-    grown: dict[TopicPartition, tuple[int, float]] = {}
+) -> dict[TopicPartition, tuple[tuple[int, int], float]]:
+    """Copy -> its stage and size, and when it was last larger than a look before: retention makes it smaller, too."""
+    grown: dict[TopicPartition, tuple[tuple[int, int], float]] = {}
     for flight in flights:
-        size, at = watch.grown.get(flight.key, (0, seen.at))
-        if find_status(flight, seen) is Status.IDLE:
+        size, at = watch.grown.get(flight.key, (UNSEEN, seen.at))
+        status = find_status(flight, seen)
+        growth = measure_growth(flight.move, status, seen)
+        if status is Status.IDLE or (growth is not None and growth > size):
             at = seen.at  # what waits to begin does not stall
-        written = written_bytes(flight.move, seen)
-        grown[flight.key] = (written, seen.at) if written is not None and written > size else (size, at)
+        grown[flight.key] = (size if growth is None else growth, at)
     return grown
 
 

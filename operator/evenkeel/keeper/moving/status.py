@@ -19,6 +19,8 @@ class Status(StrEnum):
     REVERTED = "Reverted"
     """The replicas of before in another order, as after a cancellation."""
     RUNNING = "Running"
+    LANDED = "Landed"
+    """On the right broker, which is away or does not tell in which log directory."""
     MISPLACED = "Misplaced"
     """On the right broker, in another log directory than planned, or on its way from there."""
     DONE = "Done"
@@ -69,12 +71,12 @@ def _find_local(move: Move, seen: Observation) -> Status:
 
 def _find_landed(move: Move, seen: Observation) -> Status:
     """On its broker: a directory that was asked for before the replica was there is forgotten by a restart."""
-    if move.copied_to is None or move.target_dir is None or move.copied_to not in seen.online:
-        return Status.DONE
-    if lacks_target(move, seen):
+    if move.copied_to is None or move.target_dir is None or lacks_target(move, seen):
         return Status.DONE  # on the right broker, which is what the plan is for
-    found = _find_local(move, seen)
-    return found if found in {Status.DONE, Status.UNKNOWN} else Status.MISPLACED
+    place = seen.replica_dir(move.copied_to, (move.topic, move.partition))
+    if place is None:
+        return Status.LANDED
+    return Status.DONE if place.path == move.target_dir else Status.MISPLACED
 
 
 def lacks_target(move: Move, seen: Observation) -> bool:
@@ -134,16 +136,19 @@ def copied_bytes(move: Move, seen: Observation) -> int | None:
     return seen.replica_bytes(broker, key) or 0
 
 
-def is_correcting(move: Move, seen: Observation) -> bool:
-    """A replica that has come to the wrong directory of its broker is being copied to the planned one."""
-    if move.copied_to is None or _is_local(move):
-        return False
-    future = seen.future_dir(move.copied_to, (move.topic, move.partition))
-    return future is not None and future.path == move.target_dir
+def correction_bytes(move: Move, seen: Observation) -> int | None:
+    """Of a replica that has come to the wrong directory: what has been copied to the planned one; None: no copy."""
+    key = move.topic, move.partition
+    future = None if move.copied_to is None else seen.future_dir(move.copied_to, key)
+    return None if future is None or future.path != move.target_dir else future.future_bytes[key]
 
 
-def written_bytes(move: Move, seen: Observation) -> int | None:
-    """As `copied_bytes`, and what has been copied to the planned directory after that."""
-    copied, broker, key = copied_bytes(move, seen), move.copied_to, (move.topic, move.partition)
-    future = seen.future_dir(broker, key) if broker is not None and is_correcting(move, seen) else None
-    return copied if copied is None or future is None else copied + future.future_bytes[key]
+def measure_growth(move: Move, status: Status, seen: Observation) -> tuple[int, int] | None:
+    """What a copy that goes on makes larger: its stage and the bytes of that; None: not told.
+
+    A replica that lies in the wrong directory grows with what is written: only the copy to the planned one counts.
+    """
+    if status is Status.MISPLACED:
+        return 1, correction_bytes(move, seen) or 0
+    copied = copied_bytes(move, seen)
+    return None if copied is None else (0, copied)

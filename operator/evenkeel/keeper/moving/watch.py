@@ -21,8 +21,8 @@ class Watch:
     """The process has just started: what its predecessor asked for a moment ago may take effect yet."""
     since: Mapping[str, float] = field(default_factory=dict)
     """What goes on -> since when."""
-    grown: Mapping[TopicPartition, tuple[int, float]] = field(default_factory=dict)
-    """Copy -> its largest size, and when it reached that."""
+    grown: Mapping[TopicPartition, tuple[tuple[int, int], float]] = field(default_factory=dict)
+    """Copy -> its stage and size at the last look, and when it was last larger than a look before."""
     sizes: Mapping[TopicPartition, tuple[int, float]] = field(default_factory=dict)
     """Partition under way -> size of its log when it was first seen, and when that was."""
     tried: Mapping[TopicPartition, float] = field(default_factory=dict)

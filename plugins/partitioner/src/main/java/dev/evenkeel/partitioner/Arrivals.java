@@ -20,8 +20,19 @@ final class Arrivals {
         came.put(table.topic, table);
     }
 
-    /** Tells the router of a table that was past its time when it came; logs the first after all were in time. */
-    void judge(Router router, long nowMs) {
+    /** The topic has no table any more: whether its last one was late says nothing of the next. */
+    void forget(String topic) {
+        came.remove(topic);
+        late.remove(topic);
+    }
+
+    /**
+     * Tells the router of a table that was past its time when it came; logs the first after all were in time.
+     *
+     * @return whether one was logged
+     */
+    boolean judge(Router router, long nowMs) {
+        boolean logged = false;
         boolean first = late.isEmpty();
         for (RouteTable table : came.values()) {
             long age = nowMs - table.takenAtMs;
@@ -32,8 +43,10 @@ final class Arrivals {
             late.add(table.topic);
             router.tell("the table of " + table.topic + " was " + age / 1000 + " s old when it came, its limit is "
                     + table.validMs / 1000 + " s: the clocks of this host and of the keeper may differ", first);
+            logged |= first;
             first = false;
         }
         came.clear();
+        return logged;
     }
 }

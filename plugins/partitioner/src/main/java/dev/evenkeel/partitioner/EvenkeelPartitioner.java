@@ -13,8 +13,8 @@ import org.apache.kafka.common.utils.Utils;
  * publishes in `__evenkeel_routes`.
  *
  * <p>{@code partitioner.class=dev.evenkeel.partitioner.EvenkeelPartitioner}. Keyed records keep the partition
- * that Kafka's own partitioner gives them. Unkeyed records of a topic without a table go, run by run, to any
- * partition that has a leader: Kafka does not let a partitioner hand a record back to the built-in one.
+ * that Kafka's own partitioner gives them. Unkeyed records of a topic without a table go, run by run, to the
+ * partitions that have a leader, one after the other: Kafka does not let a partitioner hand a record back to the built-in one.
  * Settings, all optional: `evenkeel.topics`, `evenkeel.phase`, `evenkeel.message.bytes`,
  * `evenkeel.heartbeat.ms`, `evenkeel.run.bytes`. Addresses and security are the producer's own.
  *

@@ -194,6 +194,7 @@ final class Follower extends Thread {
         }
         if (record.value() == null) {
             router.withdraw(topic);
+            arrivals.forget(topic);
             return true;
         }
         RouteTable before = router.newest(topic);

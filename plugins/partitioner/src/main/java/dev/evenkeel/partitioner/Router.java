@@ -184,8 +184,8 @@ final class Router {
             }
             RouteTable table = table(topic);
             long bytes = entry.getValue().bytes();
-            // Of thousands of tables a producer uses few.
-            boolean counts = table == null ? ++others <= REPORTED_TOPICS : bytes > 0;
+            // Of thousands of tables, in force or withdrawn, a producer uses few.
+            boolean counts = bytes > 0 && (table != null || ++others <= REPORTED_TOPICS);
             if (!counts) {
                 continue;
             }

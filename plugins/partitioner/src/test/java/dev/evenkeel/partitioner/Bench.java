@@ -5,9 +5,11 @@ import java.lang.management.ManagementFactory;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
+import java.util.Random;
 import java.util.TreeMap;
 import java.util.concurrent.atomic.AtomicLong;
 import javax.management.JMX;
@@ -23,8 +25,9 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
  * A program for benchmarks/java_partitioner.py: writes as fast as it can with several producers in turns.
  *
  * <p>Arguments: rounds, seconds per turn, record size, topic, then NAME=FILE for each kind of producer with its
- * configuration. All live in this one process, each round begins with another one, and a first round warms up.
- * Prints a line of JSON per turn: kind, round, bytes and records per second, Produce requests, failures.
+ * configuration. All live in this one process, each round has an order of its own, so that none always has the same one
+ * before it, and a first round warms up. Prints a line of JSON per turn: kind, round, bytes and records per second,
+ * Produce requests, failures.
  */
 public final class Bench {
     private Bench() {}
@@ -41,8 +44,8 @@ public final class Bench {
         awaitTables();
         List<String> kinds = new ArrayList<>(producers.keySet());
         for (int round = 0; round <= rounds; round++) {
-            for (int i = 0; i < kinds.size(); i++) {
-                String kind = kinds.get((round + i) % kinds.size());
+            Collections.shuffle(kinds, new Random(round));
+            for (String kind : kinds) {
                 System.out.println(turn(kind, producers.get(kind), round, seconds, size, arguments[3]));
             }
         }

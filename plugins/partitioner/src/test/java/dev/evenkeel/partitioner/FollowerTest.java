@@ -80,6 +80,12 @@ class FollowerTest {
             addRecord(new ConsumerRecord<>(Follower.ROUTES_TOPIC, 0, offset++, key, value));
         }
 
+        /** With the next poll the table of a topic is taken back. */
+        private void withdraw(String topic) {
+            byte[] key = topic.getBytes(StandardCharsets.UTF_8);
+            addRecord(new ConsumerRecord<>(Follower.ROUTES_TOPIC, 0, offset++, key, null));
+        }
+
         private List<String> askedOfOthers() {
             List<String> found = new ArrayList<>(asked);
             found.removeIf(Follower.ROUTES_TOPIC::equals);
@@ -188,6 +194,16 @@ class FollowerTest {
         brokers.updateEndOffsets(Map.of(ROUTES, 1L));
         follow(() -> brokers.publish("t", 1, TWO, HOUR_MS), () -> brokers.publish("t", 2, TWO, 0), () -> {});
         assertEquals(2, router.newest("t").epoch);
+        assertEquals("", router.lastProblem());
+    }
+
+    @Test
+    void saysNothingOfAnOldTableThatIsWithdrawn() {
+        follow(() -> {
+            brokers.publish("t", 1, TWO, HOUR_MS);
+            brokers.withdraw("t");
+        }, () -> {});
+        assertEquals(1, router.counts().withdrawn);
         assertEquals("", router.lastProblem());
     }
 

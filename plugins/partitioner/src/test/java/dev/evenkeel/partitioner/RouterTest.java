@@ -197,9 +197,24 @@ class RouterTest {
     }
 
     @Test
+    void heartbeatsLeaveOutWithdrawnTablesOfTopicsThatNobodyWritesTo() {
+        for (int i = 0; i < 300; i++) {
+            String topic = "topic-" + i;
+            String text = "{\"topic\":\"" + topic + "\",\"ownerEpoch\":1,\"epoch\":1,\"takenAtMs\":" + NOW
+                    + ",\"weights\":[1000000]}";
+            router.accept(topic, text.getBytes(StandardCharsets.UTF_8), 1, NOW);
+            router.refresh(NOW, Map.of());
+            router.withdraw(topic);
+        }
+        assertNull(router.heartbeat());
+        router.run("t").next(10, CLUSTER);
+        assertTrue(router.heartbeat().contains("{\"t\":{"), router.heartbeat());
+    }
+
+    @Test
     void heartbeatsStaySmall() throws Exception {
         for (int i = 0; i < 1000; i++) {
-            router.run("topic-" + i);
+            router.run("topic-" + i).next(1, CLUSTER);
         }
         Map<?, ?> beat = (Map<?, ?>) Json.parse(router.heartbeat().getBytes(StandardCharsets.UTF_8));
         assertEquals(256, ((Map<?, ?>) beat.get("topics")).size());

@@ -91,7 +91,17 @@ class TopicRunTest {
         long[] bytes = write(run(), cluster, 64 * 3000, 1024);
         assertEquals(0, bytes[1]);
         for (int p : new int[] {0, 2, 3}) {
-            assertEquals(1.0 / 3, bytes[p] / (64 * 3000 * 1024.0), 0.05);
+            assertEquals(1.0 / 3, bytes[p] / (64 * 3000 * 1024.0), 0.001);
+        }
+    }
+
+    @Test
+    void withoutATableGoesFromPartitionToPartitionInTurn() {
+        Cluster cluster = cluster(true, true, true);
+        TopicRun run = run();
+        int first = run.next(RUN, cluster);
+        for (int i = 1; i <= 6; i++) {
+            assertEquals((first + i) % 3, run.next(RUN, cluster));
         }
     }
 
