@@ -10,7 +10,7 @@ from typing import Self
 
 from evenkeel.domain.connection import Connection
 from evenkeel.domain.snapshot import ClusterSnapshot
-from evenkeel.errors import EvenkeelError
+from evenkeel.errors import EvenkeelError, RetryableError
 from evenkeel.kafka.admin import Admin
 from evenkeel.keeper import assembly, collector
 from evenkeel.keeper.growth import Growth
@@ -20,6 +20,8 @@ POLL_SECONDS = 0.5
 STILL_SECONDS = 2.0
 STILL_BYTES = 64 * 1024
 """Brokers write checkpoints and metadata all the time; less than this is standing still."""
+ANSWER_SECONDS = 30.0
+"""A broker is listed a moment before it takes connections; the client asks it again after a second only."""
 BACK_BYTES = 2 * 2**20
 """A file system keeps a few blocks for folders that were."""
 
@@ -70,11 +72,23 @@ class Gauge:
         self._admin.close()
 
     def read(self) -> dict[int, Disk]:
-        """The disks now.
+        """The disks now; a broker that cannot be reached is asked again for `ANSWER_SECONDS`.
 
         Raises:
-            EvenkeelError: a broker does not answer or does not know its disk.
+            RetryableError: a broker does not answer.
+            EvenkeelError: a broker refuses to answer.
+            StepFailed: a broker does not know the size of its disk.
         """
+        deadline = self._monotonic() + ANSWER_SECONDS
+        while True:
+            try:
+                return self._ask()
+            except RetryableError:
+                if self._monotonic() > deadline:
+                    raise
+            self._pause(POLL_SECONDS)
+
+    def _ask(self) -> dict[int, Disk]:
         found = {}
         for broker, dirs in self._admin.ask_log_dirs(self._brokers, replicas=False).answers().items():
             if isinstance(dirs, EvenkeelError):

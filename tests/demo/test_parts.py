@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ from e2e.demo.twins import plain_config
 from e2e.demo.yardstick import build_yardstick
 from evenkeel.domain.exchange import Policy
 from evenkeel.domain.snapshot import Broker, ClusterSnapshot, LogDir
+from evenkeel.errors import ConfigurationError, EvenkeelError, RetryableError
 from evenkeel.planning.placement import plan_assignments
+from evenkeel.reasons import Reason
 from scripts.provision import cache
 from scripts.provision.steps import StepFailed
 from scripts.provision.tasks import Tasks
@@ -33,19 +36,22 @@ def build_snapshot() -> ClusterSnapshot:
     return ClusterSnapshot(brokers=brokers, partitions=(), incoming=())
 
 
-def build_gauge(readings: list[dict[int, Disk]]) -> Gauge:
-    """A gauge of a cluster whose disks say one reading after the other, the last one for ever."""
+def build_gauge(readings: Sequence[dict[int, Disk] | EvenkeelError]) -> Gauge:
+    """A gauge of a cluster whose brokers say one reading after the other, the last one for ever."""
     gauge = object.__new__(Gauge)
-    clock = [0.0]
+    clock, left = [0.0], list(readings)
 
     def pause(seconds: float) -> None:
         clock[0] += seconds
 
-    def read() -> dict[int, Disk]:
-        return readings.pop(0) if len(readings) > 1 else readings[0]
+    def ask() -> dict[int, Disk]:
+        found = left.pop(0) if len(left) > 1 else left[0]
+        if isinstance(found, EvenkeelError):
+            raise found
+        return found
 
     gauge._monotonic, gauge._pause = lambda: clock[0], pause
-    gauge.read = read  # type: ignore[method-assign]
+    gauge._ask = ask  # type: ignore[method-assign]
     return gauge
 
 
@@ -65,6 +71,23 @@ def test_a_disk_that_is_too_full_for_its_target_is_named() -> None:
 def test_disks_are_read_once_they_stand_still() -> None:
     gauge = build_gauge([disk(0), disk(5 * MIB), disk(9 * MIB), disk(9 * MIB + 100)])
     assert gauge.read_still()[1].used_bytes == 9 * MIB + 100
+
+
+def test_a_broker_that_takes_no_connection_yet_is_asked_again() -> None:
+    absent = RetryableError("broker 1: not connected", reason=Reason.BROKERS_UNREACHABLE)
+    assert build_gauge([absent, absent, disk(7)]).read() == disk(7)
+
+
+def test_a_broker_that_never_answers_is_said() -> None:
+    absent = RetryableError("broker 1: not connected", reason=Reason.BROKERS_UNREACHABLE)
+    with pytest.raises(RetryableError, match="broker 1: not connected"):
+        build_gauge([absent]).read()
+
+
+def test_a_refusal_is_said_at_once() -> None:
+    refusal = ConfigurationError("no right", reason=Reason.AUTHORIZATION_MISSING)
+    with pytest.raises(ConfigurationError, match="no right"):
+        build_gauge([refusal, disk(7)]).read()
 
 
 def test_disks_that_never_stand_still_are_said() -> None:

@@ -48,6 +48,11 @@ def test_the_brokers_own_words_are_kept_and_not_the_dump() -> None:
     assert found.message == "creating topic t: Kafka refuses: no such broker is registered."
 
 
+def test_a_broker_that_is_not_tried_again_yet_is_said_in_words() -> None:
+    found = translate(theirs.NodeNotReadyError(2), "log directories of broker 2", "Describe")
+    assert found.message == "log directories of broker 2: it took no connection a moment ago"
+
+
 @pytest.mark.parametrize(
     ("text", "kind"),
     [

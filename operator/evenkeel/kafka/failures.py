@@ -57,6 +57,8 @@ def translate(error: theirs.KafkaError, what: str, right: str) -> EvenkeelError:
 
 def _sentence(error: theirs.KafkaError) -> str:
     """The broker's own words where the client's dump of request and response holds them."""
+    if isinstance(error, theirs.NodeNotReadyError):  # its own text is the broker's number
+        return "it took no connection a moment ago"
     text = str(error)
     said = _SAID.search(text)
     return said.group(1) if said else text[:300]
