@@ -118,6 +118,16 @@ def test_round_trips_of_one_router_are_the_mean_of_the_minute() -> None:
     assert made.summarise(NOW).round_trips_ms == {1: 22.0}
 
 
+def test_percentiles_are_the_median_of_the_routers_that_tell_them() -> None:
+    made = HeartbeatBook()
+    told = {"a": (30.0, 90.0, 40.0), "b": (50.0,), "java": (None,), "c": (20.0, None)}
+    for router, p99s in told.items():
+        for age, p99 in enumerate(p99s):
+            beat = RouterHeartbeat(router, {}, {3: BrokerHeartbeat(5.0, 200, p99)})
+            made.note(codec.dumps(beat).encode(), NOW - 10_000 + age * 5000, NOW)
+    assert made.summarise(NOW).p99s_ms == {3: 40.0}
+
+
 def test_round_trips_older_than_a_minute_are_forgotten() -> None:
     made = HeartbeatBook()
     for age, time in ((70, 1000.0), (0, 10.0)):
@@ -152,6 +162,9 @@ def raw(**changes: Any) -> bytes:
         raw(brokers={"1": {"roundTripMs": float("inf"), "requests": 1}}),
         raw(brokers={"1": {"roundTripMs": -1, "requests": 1}}),
         raw(brokers={"1": {"roundTripMs": 1, "requests": 1 << 40}}),
+        raw(brokers={"1": {"roundTripMs": 1, "requests": 1, "p99Ms": float("nan")}}),
+        raw(brokers={"1": {"roundTripMs": 1, "requests": 1, "p99Ms": -1}}),
+        raw(brokers={"1": {"roundTripMs": 1, "requests": 1, "p99Ms": 1e9}}),
         raw(brokers={"-1": {"roundTripMs": 1, "requests": 1}}),
         raw(brokers={"x": {"roundTripMs": 1, "requests": 1}}),
         b" " * (heartbeats.LARGEST_RECORD + 1),

@@ -6,6 +6,7 @@ import pytest
 
 from evenkeel.domain.exchange import BalanceMode, Policy
 from evenkeel.domain.moves import Approval, PlanState
+from evenkeel.domain.waits import Waits
 from evenkeel.errors import RetryableError
 from evenkeel.reasons import Reason
 from tests.support.balanced import Keeper, build_uneven
@@ -323,9 +324,15 @@ def test_another_plan_that_still_runs_is_cancelled_first() -> None:
 
 def test_producers_that_wait_no_longer_than_usual_are_no_reason() -> None:
     keeper = approved()
-    for waits, told in (({}, None), ({1: 2.0, 2: 4.0}, 10.0), ({1: 2.0, 2: 40.0}, 40.0)):
-        keeper.balancing.runner.note_waits(waits)
-        assert keeper.balancing.runner._waits_ms == told
+    runner = keeper.balancing.runner
+    for waits, told in (
+        (Waits(), None),
+        (Waits(4.0), Waits(10.0)),
+        (Waits(4.0, 9.0), Waits(10.0, 10.0)),
+        (Waits(40.0, 90.0), Waits(40.0, 90.0)),
+    ):
+        runner.note_waits(waits)
+        assert runner._waits == told
 
 
 def test_what_producers_write_is_told_to_the_executor() -> None:

@@ -9,6 +9,7 @@ from evenkeel.domain import codec
 from evenkeel.domain.connection import Connection
 from evenkeel.domain.exchange import Fault, Policy, TopicRouting
 from evenkeel.domain.heartbeat import BrokerHeartbeat, RouteMode, RouterHeartbeat, TopicHeartbeat
+from evenkeel.domain.waits import Waits
 from evenkeel.errors import ConfigurationError, EvenkeelError, RetryableError
 from evenkeel.kafka.clients.reader import LogRecord
 from evenkeel.keeper import heartbeat_log
@@ -78,7 +79,9 @@ class Clock:
 
 def add(topic: type[FakeReader], router: str, sent: int, at_seconds: float, **more: Any) -> None:
     beat = RouterHeartbeat(
-        router, {"t": TopicHeartbeat(sent, RouteMode.TABLE, **more)}, {1: BrokerHeartbeat(12.0, 5)}
+        router,
+        {"t": TopicHeartbeat(sent, RouteMode.TABLE, **more)},
+        {1: BrokerHeartbeat(12.0, 500, 40.0), 2: BrokerHeartbeat(3.0, 9)},
     )
     at_ms = NOW + round(at_seconds * 1000)
     topic.records.append(LogRecord(len(topic.records), None, codec.dumps(beat).encode(), {}, at_ms))
@@ -152,9 +155,10 @@ def test_shares_round_trips_and_rates_reach_the_snapshot(topic: type[FakeReader]
     assert incoming.steered_percent == pytest.approx(100 * 200_000 / 30 / rate, abs=2)
     assert {broker.id: dict(broker.load) for broker in snapshot.brokers} == {
         1: {"roundTripMs": 12.0},
-        2: {},
+        2: {"roundTripMs": 3.0},
         3: {},
     }
+    assert watch.waits == Waits(12.0, 40.0)
     apart = snapshot.partitions[0].unsteered_bytes_per_second
     assert apart is not None
     assert 0.5 * (rate - 200_000 / 30) < apart < rate
@@ -197,6 +201,7 @@ def test_without_the_topic_nothing_is_read(topic: type[FakeReader]) -> None:
     assert topic.opened == 0
     assert watch.rates(Growth()) == {}
     assert watch.inflow(["t"], {}).round_trips_ms == {}
+    assert watch.waits == Waits()
 
 
 def test_horizons_are_declared_ones_as_far_as_was_watched() -> None:

@@ -10,17 +10,18 @@ from typing import Any
 import confluent_kafka
 import pytest
 
+from evenkeel.domain.heartbeat import BrokerHeartbeat
 from evenkeel.router import statistics as module
 from evenkeel.router.statistics import ClientStatistics, Reading, read_statistics
 
 KIB = 1024
 
 
-def parse(text: str, topics: set[str]) -> tuple[dict[int, tuple[int, int, int]], dict[str, tuple[int, int]]]:
+def parse(text: str, topics: set[str]) -> tuple[dict[int, tuple[int, ...]], dict[str, tuple[int, int]]]:
     """The same by a JSON parser."""
     raw = json.loads(text)
     brokers = {
-        one["nodeid"]: (one["rtt"]["cnt"], one["rtt"]["sum"], one["req"]["Produce"])
+        one["nodeid"]: (one["rtt"]["cnt"], one["rtt"]["sum"], one["rtt"]["p99"], one["req"]["Produce"])
         for one in raw["brokers"].values()
         if one["nodeid"] >= 0
     }
@@ -32,9 +33,10 @@ def parse(text: str, topics: set[str]) -> tuple[dict[int, tuple[int, int, int]],
     return brokers, sums
 
 
-def flatten(reading: Reading) -> tuple[dict[int, tuple[int, int, int]], dict[str, tuple[int, int]]]:
+def flatten(reading: Reading) -> tuple[dict[int, tuple[int, ...]], dict[str, tuple[int, int]]]:
     brokers = {
-        node: (one.round_trips, one.round_trip_us, one.requests) for node, one in reading.brokers.items()
+        node: (one.round_trips, one.round_trip_us, one.p99_us, one.requests)
+        for node, one in reading.brokers.items()
     }
     return brokers, {name: (one.wire_bytes, one.sent_bytes) for name, one in reading.topics.items()}
 
@@ -96,9 +98,9 @@ def test_brokers_that_answered_have_round_trips(texts: list[str]) -> None:
     assert statistics.brokers(100.0) == {}
 
 
-def build_text(number: int, *, requests: int = 0, wire: int = 0, sent: int = 0) -> str:
+def build_text(number: int, *, requests: int = 0, wire: int = 0, sent: int = 0, p99: int = 0) -> str:
     """One broker and one topic, as librdkafka orders its fields."""
-    window = f'"sum":{number * 1000}, "stddev": 0, "cnt":{number}'
+    window = f'"sum":{number * 1000}, "stddev": 0, "p99": {p99}, "cnt":{number}'
     broker = (
         f'"b/1": {{ "name":"b/1", "nodeid":1, "rtt": {{ {window} }}, "req": {{ "Produce": {requests} }} }}'
     )
@@ -107,6 +109,21 @@ def build_text(number: int, *, requests: int = 0, wire: int = 0, sent: int = 0) 
     return (
         f'{{ "brokers":{{ {broker} }}, "topics":{{ "t": {{ "topic":"t", "age":1, {batches}, {parts} }} }} }}'
     )
+
+
+def test_a_percentile_of_few_round_trips_is_not_told() -> None:
+    statistics = ClientStatistics()
+    statistics.offer(build_text(99, requests=99, p99=5000))
+    statistics.sample(0.0, ())
+    assert statistics.brokers(0.0) == {1: BrokerHeartbeat(1.0, 99)}
+
+
+def test_of_several_intervals_the_middle_percentile_counts() -> None:
+    statistics = ClientStatistics()
+    for number, p99 in enumerate((5000, 90_000, 7000, 6000, 8000), 1):
+        statistics.offer(build_text(number * 100, requests=number * 100, p99=p99))
+    statistics.sample(0.0, ())
+    assert statistics.brokers(0.0) == {1: BrokerHeartbeat(1.0, 500, 7.0)}
 
 
 def test_an_interval_is_compared_with_the_growth_in_it() -> None:

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Self
 
+from evenkeel.domain.waits import Waits
 from evenkeel.errors import EvenkeelError, RetryableError
 from evenkeel.kafka.answers import (
     BrokerRates,
@@ -59,7 +60,7 @@ class MovingKafka:
         """The next call is answered by nothing, and takes effect so many seconds later."""
         self._delayed: list[tuple[float, Step]] = []
         self._placed: set[tuple[int, TopicPartition]] = set()  # between directories, and asked for
-        self.p99_ms: float | None = None
+        self.waits: Waits | None = None
         self.blind: set[int] = set()
         """Brokers that are alive and do not answer the executor."""
         self.metadata_version: int | None = WITHOUT_STAYING
@@ -191,7 +192,7 @@ class MovingKafka:
                 broker: list_dirs(broker, self.brokers[broker], self.topics, self.used()) for broker in asked
             },
             rates={broker: BrokerRates(dict(self.brokers[broker].rates)) for broker in asked},
-            produce_p99_ms=self.p99_ms,
+            waits=self.waits,
             metadata_version=self.metadata_version,
         )
 

@@ -41,6 +41,8 @@ class BrokerHeartbeat:
     """Mean round trip of Produce requests over about the last 10 s, milliseconds."""
     requests: int
     """How many were seen in that time: the weight of the mean."""
+    p99_ms: float | None = None
+    """Their 99th percentile; None: not told, as there were too few or the client knows none."""
 
 
 @dataclass(frozen=True, slots=True)

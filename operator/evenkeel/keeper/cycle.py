@@ -304,7 +304,7 @@ class Cycle:
     def _plan_moves(self, desired: Desired) -> None:
         routed = routed_topics(desired, self._newest.topics)
         observed = float(self._measuring.growth.observed_seconds())
-        self._balancing.runner.note_waits(self._measuring.routers.round_trips_ms)
+        self._balancing.runner.note_waits(self._measuring.routers.waits)
         self._balancing.plan(desired, self._snapshot, routed, self._plan, observed)
 
     def _move(self, desired: Desired) -> list[Fault]:

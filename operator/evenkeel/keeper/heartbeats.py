@@ -71,6 +71,8 @@ class Steering:
     topics: Mapping[str, TopicSteering] = field(default_factory=dict)
     round_trips_ms: Mapping[int, float] = field(default_factory=dict)
     """broker -> round trip of Produce requests, the median of the routers."""
+    p99s_ms: Mapping[int, float] = field(default_factory=dict)
+    """broker -> 99th percentile of the same, of the routers that tell one."""
     routers: int = 0
     """Live ones."""
 
@@ -138,6 +140,7 @@ class HeartbeatBook:
         return Steering(
             topics={topic: self._sum_topic(topic, series) for topic, series in by_topic.items()},
             round_trips_ms=_median_round_trips(live),
+            p99s_ms=_median_p99s(live),
             routers=len(live),
         )
 
@@ -272,6 +275,16 @@ def _median_round_trips(routers: Iterable[_Router]) -> dict[int, float]:
     return {broker: median(found) for broker, found in means.items()}
 
 
+def _median_p99s(routers: Iterable[_Router]) -> dict[int, float]:
+    """Each router's middle one of the minute counts once: a single slow interval is no change."""
+    middles: dict[int, list[float]] = {}
+    for router in routers:
+        for broker, answers in router.brokers.items():
+            if told := [answer.p99_ms for _, answer in answers if answer.p99_ms is not None]:
+                middles.setdefault(broker, []).append(median(told))
+    return {broker: median(found) for broker, found in middles.items()}
+
+
 def read_heartbeat(value: bytes) -> RouterHeartbeat | None:
     """A record as a heartbeat; None where it cannot be read or cannot be true."""
     if len(value) > LARGEST_RECORD:
@@ -292,10 +305,9 @@ def _is_possible(name: str, sent: TopicHeartbeat) -> bool:
 
 
 def _is_answer(broker: int, answer: BrokerHeartbeat) -> bool:
-    time = answer.round_trip_ms
+    times = (answer.round_trip_ms, answer.p99_ms or 0.0)
     return (
         broker >= 0
-        and math.isfinite(time)
-        and 0 <= time <= LONGEST_ROUND_TRIP_MS
+        and all(math.isfinite(time) and 0 <= time <= LONGEST_ROUND_TRIP_MS for time in times)
         and 0 <= answer.requests <= MOST_REQUESTS
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
@@ -11,6 +11,7 @@ from evenkeel.domain.connection import Connection
 from evenkeel.domain.exchange import Desired, Fault
 from evenkeel.domain.moves import DesiredPlan, Move, PlanReport, PlanState
 from evenkeel.domain.snapshot import ClusterSnapshot
+from evenkeel.domain.waits import Waits
 from evenkeel.errors import ConfigurationError, EvenkeelError, FencedError, InputError, RetryableError
 from evenkeel.kafka.answers import TopicPartition
 from evenkeel.keeper.claim import Claim
@@ -95,7 +96,7 @@ class PlanRunner:
         """Plan, what speaks against it, seen first and last."""
         self._rates: dict[TopicPartition, float] = {}
         self._volumes: dict[tuple[int, str], str] = {}
-        self._waits_ms: float | None = None
+        self._waits: Waits | None = None
 
     def judge(self, desired: Desired, snapshot: ClusterSnapshot) -> None:
         """Take in a new snapshot: whether the plan's facts still hold, and what producers write."""
@@ -122,14 +123,13 @@ class PlanRunner:
             if entry.volume is not None
         }
 
-    def note_waits(self, round_trips_ms: Mapping[int, float]) -> None:
-        """How long producers wait for each broker: means over a minute, the median of the routers; empty: none tells.
-
-        The slowest broker's stands in for the 99th percentile that nobody measures: the throttle compares it with
-        what it was before the moves, not with a limit.
-        """
-        longest = max(round_trips_ms.values(), default=None)
-        self._waits_ms = None if longest is None else max(longest, CALM_MS)
+    def note_waits(self, waits: Waits) -> None:
+        """How long producers wait: the throttle compares it with what it was before the moves, not with a limit."""
+        if waits.mean_ms is None:
+            self._waits = None
+            return
+        p99_ms = None if waits.p99_ms is None else max(waits.p99_ms, CALM_MS)
+        self._waits = Waits(max(waits.mean_ms, CALM_MS), p99_ms)
 
     def is_due(self) -> bool:
         """Whether a turn should be made now."""
@@ -185,10 +185,10 @@ class PlanRunner:
         self._mover.forget()
         self.report = self.settles_at = self._doubt = None
         self.unfinished = self.settled = False
-        self._rates, self._volumes, self._waits_ms = {}, {}, None
+        self._rates, self._volumes, self._waits = {}, {}, None
 
     def _open(self, connection: Connection) -> AbstractContextManager[Hand]:
-        return open_kafka(connection, monotonic=self._monotonic, p99_ms=lambda: self._waits_ms)
+        return open_kafka(connection, monotonic=self._monotonic, waits=lambda: self._waits)
 
     def _keep(self, desired: Desired) -> PlanReport | None:
         """What was told of this very plan."""

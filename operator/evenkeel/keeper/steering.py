@@ -10,6 +10,7 @@ from evenkeel import names
 from evenkeel.domain.connection import Connection
 from evenkeel.domain.exchange import Fault, Policy, TopicRouting
 from evenkeel.domain.table import RouteTable
+from evenkeel.domain.waits import Waits
 from evenkeel.errors import RetryableError
 from evenkeel.keeper.growth import Growth
 from evenkeel.keeper.heartbeat_log import HeartbeatLog
@@ -112,6 +113,14 @@ class RouterWatch:
     def round_trips_ms(self) -> Mapping[int, float]:
         """Broker -> round trip of Produce requests, as routers told by the newest measurement."""
         return self._steering.round_trips_ms if self._steering is not None else {}
+
+    @property
+    def waits(self) -> Waits:
+        """How long producers wait for the slowest broker, by the newest measurement."""
+        told = self._steering or Steering()
+        return Waits(
+            max(told.round_trips_ms.values(), default=None), max(told.p99s_ms.values(), default=None)
+        )
 
     def forget(self) -> None:
         """Another cluster: nothing learned holds there."""

@@ -27,12 +27,16 @@ SAMPLE_SECONDS = 5.0
 """Between two looks at what has come."""
 FEWEST_TEXTS, KEPT_CHARACTERS = 2, 16 << 20
 """What may lie between two looks. Where a text is missing, bytes of intervals are no growth of sums."""
+FEWEST_TRIPS = 100
+"""The 99th percentile of fewer is their largest, which says nothing about the others."""
 FORGET_SECONDS = 60.0
 """Older round trips say nothing about now."""
 
 _NUMBER = r":\s*(-?\d+)"
 _BROKER = re.compile(
-    rf'"nodeid"{_NUMBER}.*?"rtt":.*?"sum"{_NUMBER}.*?"cnt"{_NUMBER}.*?"req":.*?"Produce"{_NUMBER}', re.DOTALL
+    rf'"nodeid"{_NUMBER}.*?"rtt":.*?"sum"{_NUMBER}.*?"p99"{_NUMBER}.*?"cnt"{_NUMBER}'
+    rf'.*?"req":.*?"Produce"{_NUMBER}',
+    re.DOTALL,
 )
 _TOPIC = re.compile(r'"topic":\s*"([^"]+)",\s*"age":')
 _SUM = re.compile(rf'"batchsize":.*?"sum"{_NUMBER}', re.DOTALL)
@@ -47,6 +51,8 @@ class BrokerReading:
     """Of this interval."""
     round_trip_us: int
     """Their sum."""
+    p99_us: int
+    """Their 99th percentile."""
     requests: int
     """Produce requests so far."""
 
@@ -95,7 +101,9 @@ def read_statistics(text: str, topics: Iterable[str]) -> Reading:
 def _read_brokers(text: str, end: int) -> dict[int, BrokerReading]:
     found = (tuple(map(int, match.groups())) for match in _BROKER.finditer(text, 0, end))
     return {
-        node: BrokerReading(trips, total, requests) for node, total, trips, requests in found if node >= 0
+        node: BrokerReading(trips, total, p99, requests)
+        for node, total, p99, trips, requests in found
+        if node >= 0
     }
 
 
@@ -143,7 +151,7 @@ class ClientStatistics:
         self._taken = now
         wanted, start = tuple(topics), self._last[1]
         grown: dict[str, list[int]] = {}
-        trips: dict[int, list[int]] = {}
+        trips: dict[int, _Trips] = {}
         while self._texts:
             number, text = self._texts.popleft()
             reading = read_statistics(text, wanted)
@@ -174,20 +182,39 @@ def _add_growth(grown: dict[str, list[int]], before: Reading, after: Reading) ->
         one[1] += topic.sent_bytes - (earlier.sent_bytes if earlier else 0)
 
 
-def _add_trips(trips: dict[int, list[int]], reading: Reading) -> None:
+@dataclass(slots=True)
+class _Trips:
+    """Round trips of one broker, of all the intervals read together."""
+
+    total_us: int = 0
+    count: int = 0
+    p99s_us: list[int] = field(default_factory=list)
+    """Of the intervals that had enough."""
+
+    def add(self, reading: BrokerReading) -> None:
+        self.total_us += reading.round_trip_us
+        self.count += reading.round_trips
+        if reading.round_trips >= FEWEST_TRIPS:
+            self.p99s_us.append(reading.p99_us)
+
+    def p99_ms(self) -> float | None:
+        """The middle one: percentiles cannot be added."""
+        if not self.p99s_us:
+            return None
+        return round(sorted(self.p99s_us)[len(self.p99s_us) // 2] / 1000, 3)
+
+
+def _add_trips(trips: dict[int, _Trips], reading: Reading) -> None:
     for node, broker in reading.brokers.items():
-        one = trips.setdefault(node, [0, 0])
-        one[0] += broker.round_trip_us
-        one[1] += broker.round_trips
+        trips.setdefault(node, _Trips()).add(broker)
 
 
-def _build_brokers(
-    trips: dict[int, list[int]], before: Reading, after: Reading
-) -> dict[int, BrokerHeartbeat]:
+def _build_brokers(trips: dict[int, _Trips], before: Reading, after: Reading) -> dict[int, BrokerHeartbeat]:
     found = {}
-    for node, (total, count) in trips.items():
+    for node, seen in trips.items():
         now, earlier = after.brokers.get(node), before.brokers.get(node)
         requests = (now.requests if now else 0) - (earlier.requests if earlier else 0)
-        if requests > 0 and count > 0:
-            found[node] = BrokerHeartbeat(round(total / count / 1000, 3), requests)
+        if requests > 0 and seen.count > 0:
+            mean_ms = round(seen.total_us / seen.count / 1000, 3)
+            found[node] = BrokerHeartbeat(mean_ms, requests, seen.p99_ms())
     return found

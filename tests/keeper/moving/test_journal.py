@@ -4,6 +4,7 @@ import pytest
 
 from evenkeel.domain import codec
 from evenkeel.domain.moves import Move, MoveKind
+from evenkeel.domain.waits import Waits
 from evenkeel.errors import DataError
 from evenkeel.kafka.clients.reader import LogRecord
 from evenkeel.keeper.moving.journal import find_run
@@ -25,7 +26,7 @@ RUN = Run(
     finishing=True,
     reason=Reason.MOVES_CANCELLED,
     message="stopped",
-    calm_p99_ms=7.5,
+    calm=Waits(2.5, 7.5),
 )
 
 

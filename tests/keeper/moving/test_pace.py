@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from evenkeel.domain.moves import Move
+from evenkeel.domain.waits import Waits
 from evenkeel.keeper.moving.pace import Harm, first_rate, next_rate, write_rate
 from evenkeel.keeper.moving.settings import MoveSettings
 
@@ -38,9 +39,9 @@ def test_a_batch_begins_carefully(settings: MoveSettings, before: int, wanted: i
         (AUTO, CALM, 60, 0.3, 20),
         (AUTO, LATE, 60, 1.0, 10),
         (AUTO, LATE, 14, 1.0, 20),
-        (AUTO, Harm(p99_ms=21.0, calm_p99_ms=10.0), 20, 1.0, 10),
-        (AUTO, Harm(p99_ms=19.0, calm_p99_ms=10.0), 60, 1.0, 40),
-        (AUTO, Harm(p99_ms=21.0), 60, 1.0, 40),
+        (AUTO, Harm(waits=Waits(5.0, 21.0), calm=Waits(5.0, 10.0)), 20, 1.0, 10),
+        (AUTO, Harm(waits=Waits(5.0, 19.0), calm=Waits(5.0, 10.0)), 60, 1.0, 40),
+        (AUTO, Harm(waits=Waits(5.0, 21.0)), 60, 1.0, 40),
         (BUSY, LATE, 60, 1.0, 18),
         (FIXED, LATE, 60, 1.0, 3),
     ],

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from evenkeel.domain.waits import Waits
 from evenkeel.kafka.answers import BrokerRates
 from evenkeel.kafka.wire import FOLLOWER_RATE, LEADER_RATE
 from evenkeel.keeper.moving.decide import decide
@@ -257,11 +258,11 @@ def test_a_throttle_of_the_cluster_above_the_write_rate_is_no_obstacle() -> None
 def test_the_throttle_doubles_while_nobody_suffers_and_halves_when_somebody_does() -> None:
     kafka = build_kafka(gigabytes=100)
     kafka.add_topic("t", [[1]], [30 * GB])
-    kafka.p99_ms = 10.0
+    kafka.waits = Waits(2.0, 10.0)
     world = build_world([build_move(kafka, T0, [3])], kafka=kafka)
     world.run(lambda found: found.bytes_per_second == 40 * MB, seconds=200)
     assert kafka.brokers[3].rates == {FOLLOWER_RATE: 40 * MB}
-    kafka.p99_ms = 25.0
+    kafka.waits = Waits(2.0, 25.0)
     world.run(lambda found: found.bytes_per_second == 10 * MB, seconds=60)
     world.turn()
     assert kafka.brokers[1].rates == {LEADER_RATE: 10 * MB}
@@ -270,10 +271,10 @@ def test_the_throttle_doubles_while_nobody_suffers_and_halves_when_somebody_does
 def test_a_keeper_that_was_restarted_knows_how_long_producers_waited_before() -> None:
     kafka = build_kafka(gigabytes=100)
     kafka.add_topic("t", [[1]], [30 * GB])
-    kafka.p99_ms = 10.0
+    kafka.waits = Waits(2.0, 10.0)
     world = build_world([build_move(kafka, T0, [3])], kafka=kafka)
     world.run(lambda found: found.bytes_per_second == 40 * MB, seconds=200)
-    kafka.p99_ms = 25.0
+    kafka.waits = Waits(2.0, 25.0)
     world.restart()
     world.run(lambda found: found.bytes_per_second == 10 * MB, seconds=60)
 

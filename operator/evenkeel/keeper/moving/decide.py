@@ -145,8 +145,8 @@ class _Turn:
     def _note_calm(self) -> None:
         """How long producers wait while nothing moves: before the first batch, later ones still feel the last."""
         if not self._run.flights and not self._run.ended:
-            calm = self._seen.produce_p99_ms or self._watch.calm_p99_ms
-            self._watch = replace(self._watch, calm_p99_ms=calm)
+            calm = self._seen.waits or self._watch.calm
+            self._watch = replace(self._watch, calm=calm)
 
     def _settle(self, moved: Advance) -> None:
         self._run = replace(self._run, flights=moved.flights, ended=(*self._run.ended, *moved.ended))
@@ -180,8 +180,8 @@ class _Turn:
             rate = first_rate(ready, self._settings, self._run.bytes_per_second)
             lagging = find_lagging(_brokers(ready), self._seen) is not None
             self._watch = replace(self._watch, lagged_before=lagging)
-            calm = self._run.calm_p99_ms or self._watch.calm_p99_ms
-            self._run = replace(self._run, flights=flights, bytes_per_second=rate, calm_p99_ms=calm)
+            calm = self._run.calm or self._watch.calm
+            self._run = replace(self._run, flights=flights, bytes_per_second=rate, calm=calm)
 
     def _sift(self, moves: list[Move]) -> list[Move]:
         """Those that may begin; those that cannot run any more have ended."""
@@ -253,7 +253,7 @@ class _Turn:
         moves = [flight.move for flight in self._run.flights]
         lagging = find_lagging(_brokers(moves), self._seen) is not None
         behind = lagging and not self._watch.lagged_before
-        harm = Harm(behind, self._seen.produce_p99_ms, self._run.calm_p99_ms)
+        harm = Harm(behind, self._seen.waits, self._run.calm)
         before, at = self._run.bytes_per_second, self._watch.paced_at
         seconds = 0.0 if at is None else self._seen.at - at
         copied = self._count_copied(moves)

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import TypeVar, cast
 
 from evenkeel.domain.connection import Connection
+from evenkeel.domain.waits import Waits
 from evenkeel.errors import EvenkeelError, RetryableError
 from evenkeel.kafka.answers import TopicPartition
 from evenkeel.kafka.clients.probe import TURN_SECONDS, probe
@@ -30,9 +31,9 @@ class KafkaHand:
     """The executor's view of a real cluster. Made by `open_kafka`."""
 
     def __init__(
-        self, admin: MovesAdmin, monotonic: Callable[[], float], p99_ms: Callable[[], float | None]
+        self, admin: MovesAdmin, monotonic: Callable[[], float], waits: Callable[[], Waits | None]
     ) -> None:
-        self._admin, self._monotonic, self._p99_ms = admin, monotonic, p99_ms
+        self._admin, self._monotonic, self._waits = admin, monotonic, waits
 
     def look(self, wanted: Wanted) -> Observation:
         """What Kafka shows. Brokers that do not answer are left out of `dirs` and `rates`.
@@ -66,7 +67,7 @@ class KafkaHand:
             lists=lists,
             dirs=found_dirs,
             rates=found_rates,
-            produce_p99_ms=self._p99_ms(),
+            waits=self._waits(),
             metadata_version=version,
         )
 
@@ -123,20 +124,20 @@ def open_kafka(
     connection: Connection,
     *,
     monotonic: Callable[[], float] = time.monotonic,
-    p99_ms: Callable[[], float | None] = lambda: None,
+    waits: Callable[[], Waits | None] = lambda: None,
 ) -> Iterator[KafkaHand]:
     """A hand with a client of its own.
 
     Args:
         connection: where and how; the credentials for moves are used.
         monotonic: the clock, seconds.
-        p99_ms: how long producers wait now, where anybody tells.
+        waits: how long producers wait now, where anybody tells.
 
     Raises:
         ConfigurationError, RetryableError: as `Admin`.
     """
     with _connect(connection) as admin:
-        yield KafkaHand(admin, monotonic, p99_ms)
+        yield KafkaHand(admin, monotonic, waits)
 
 
 def _connect(connection: Connection) -> MovesAdmin:

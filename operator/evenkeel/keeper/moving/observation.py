@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from evenkeel.domain.waits import Waits
 from evenkeel.kafka.answers import (
     BrokerRates,
     DirAnswer,
@@ -41,7 +42,7 @@ class Observation:
     """Of brokers that were asked and answered."""
     rates: Mapping[int, BrokerRates] = field(default_factory=dict)
     """Of brokers that were asked and answered."""
-    produce_p99_ms: float | None = None
+    waits: Waits | None = None
     """How long producers wait; None: nobody tells."""
 
     metadata_version: int | None = None

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from evenkeel.domain.moves import Move
+from evenkeel.domain.waits import Waits
 from evenkeel.keeper.moving.settings import (
     LEAST_BYTES_PER_SECOND,
     MOST_BYTES_PER_SECOND,
@@ -28,18 +29,17 @@ class Harm:
 
     out_of_sync: bool = False
     """Replicas that do not move have fallen behind on the brokers that copy."""
-    p99_ms: float | None = None
-    calm_p99_ms: float | None = None
+    waits: Waits | None = None
+    """How long producers wait; None: nobody tells."""
+    calm: Waits | None = None
     """Before the moves."""
 
     @property
     def suffered(self) -> bool:
         """Replicas or producers."""
-        if self.out_of_sync:
-            return True
-        return (
-            self.p99_ms is not None and self.calm_p99_ms is not None and self.p99_ms > HARM * self.calm_p99_ms
-        )
+        if self.out_of_sync or self.waits is None or self.calm is None:
+            return self.out_of_sync
+        return self.waits.exceed(self.calm, HARM)
 
 
 def write_rate(moves: Iterable[Move], settings: MoveSettings) -> float:

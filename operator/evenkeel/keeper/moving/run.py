@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from evenkeel.domain.moves import Move
+from evenkeel.domain.waits import Waits
 from evenkeel.kafka.answers import TopicPartition
 from evenkeel.reasons import Reason
 
@@ -112,7 +113,7 @@ class Run:
     reason: Reason = Reason.MOVING
     """Of the end, where it has ended."""
     message: str = ""
-    calm_p99_ms: float | None = None
+    calm: Waits | None = None
     """How long producers waited before the first batch; None: nobody told."""
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from evenkeel.domain.waits import Waits
 from evenkeel.errors import EvenkeelError
 from evenkeel.kafka.answers import TopicPartition
 from evenkeel.keeper.moving.observation import Observation
@@ -47,7 +48,7 @@ class Watch:
     """Replicas were behind when the batch began, and not because of it."""
     accepted_lag: TopicPartition | None = None
     """A partition whose replica was waited for long enough: later batches do not wait for it again."""
-    calm_p99_ms: float | None = None
+    calm: Waits | None = None
     """How long producers wait while no batch has begun; the run keeps it when one does."""
 
 
