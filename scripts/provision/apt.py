@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from scripts.provision import cache, steps
+from scripts.provision import again, cache, steps
 
 SUITE = "bookworm"
 RECIPE = "2"  # counts up when the way in which a root file system is made changes
@@ -49,10 +49,10 @@ def _install(packages: Sequence[str]) -> None:
         )
     with steps.step(f"packages {' '.join(packages)}"):
         quiet = {"DEBIAN_FRONTEND": "noninteractive"}
-        steps.run([apt, "-qq", "update"], env=quiet)
+        again.download([apt, "-qq", "update"], env=quiet)
         # dpkg that was interrupted wants to be mended by hand.
         words = ["install", "--yes", "--no-install-recommends", *packages]
-        steps.run([apt, "-qq", *words], env=quiet, whole=True)
+        again.download([apt, "-qq", *words], env=quiet, whole=True)
 
 
 def root_archive(name: str, packages: Sequence[str], unread: Sequence[str] = _UNREAD) -> Path:
@@ -73,7 +73,7 @@ def root_archive(name: str, packages: Sequence[str], unread: Sequence[str] = _UN
         # Java's packages link manual pages and fail where their folder is not.
         options.append('--essential-hook=mkdir -p "$1/usr/share/man/man1"')
         with steps.step(f"Debian root file system: {name}"):
-            steps.run(["mmdebstrap", *options, SUITE, target / "root.tar", *_mirror()])
+            again.download(["mmdebstrap", *options, SUITE, target / "root.tar", *_mirror()])
 
     return (
         cache.entry(f"root-{name}", cache.digest([SUITE, RECIPE, *packages, "without", *unread]), build)

@@ -8,7 +8,7 @@ from pathlib import Path
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from scripts.provision import cache, gotools, steps
+from scripts.provision import again, cache, gotools, steps
 
 MODULE = "github.com/kubernetes-csi/csi-test/v5/cmd/csi-sanity@v5.6.0"
 
@@ -27,7 +27,7 @@ def _build(target: Path) -> None:
     if compiler is None:
         raise steps.StepFailed(f"{MODULE} needs Go {'.'.join(map(str, gotools.OLDEST_GO))} or newer")
     with steps.step("csi-sanity"):
-        steps.run([compiler, "install", MODULE], env={"GOBIN": str(target), "CGO_ENABLED": "0"})
+        again.download([compiler, "install", MODULE], env={"GOBIN": str(target), "CGO_ENABLED": "0"})
 
 
 if __name__ == "__main__":

@@ -32,7 +32,9 @@ DAEMON_PID = Path("/var/run/docker.pid")
 INOTIFY = Path("/proc/sys/fs/inotify/max_user_instances")
 # A cluster of four nodes was counted at 73 instances; two of them come near the kernel's default of 128.
 INOTIFY_INSTANCES = 1024
-START_SECONDS = 60.0
+START_SECONDS = 180.0
+ANSWER_SECONDS = 60.0
+"""A daemon that is not there says so at once; one on a machine that builds on all cores may take long."""
 _PACKAGES = {"dockerd": "docker.io", "iptables": "iptables"}
 
 
@@ -88,7 +90,7 @@ def call(*words: str | Path, stdin: bytes | None = None, timeout: float | None =
 def answers() -> bool:
     """Whether a docker daemon answers this user."""
     try:
-        call("version", "--format", "{{.Server.Version}}", timeout=10)
+        call("version", "--format", "{{.Server.Version}}", timeout=ANSWER_SECONDS)
     except steps.StepFailed:
         return False
     return True

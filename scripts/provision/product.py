@@ -11,7 +11,7 @@ from pathlib import Path
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from scripts.provision import cache, images, steps, venv
+from scripts.provision import again, cache, images, steps, venv
 
 ROOT = cache.REPOSITORY
 TRAINING = ROOT / "examples" / "training"
@@ -80,7 +80,7 @@ def _wheels(name: str, requirements: list[str]) -> Path:
         ]
         command += ["--only-binary", ":all:", "--implementation", "cp", "--python-version", IMAGE_PYTHON]
         with steps.step(f"wheels for {name}"):
-            steps.run([venv.ensure() / "bin" / "pip", *command, *platforms, *requirements])
+            again.download([venv.ensure() / "bin" / "pip", *command, *platforms, *requirements])
 
     key = cache.digest([venv.CONSTRAINTS, *requirements, IMAGE_PYTHON, *PLATFORMS])
     return cache.entry("wheels", f"{name}-{key}", build)

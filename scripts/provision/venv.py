@@ -11,7 +11,7 @@ from pathlib import Path
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from scripts.provision import cache, steps
+from scripts.provision import again, cache, steps
 
 CONSTRAINTS = cache.REPOSITORY / "scripts" / "provision" / "constraints.txt"
 
@@ -39,7 +39,7 @@ def _build(key: str) -> Path:
             return path
         with steps.step("python environment"):
             steps.run([sys.executable, "-m", "venv", "--clear", path])
-            steps.run(
+            again.download(
                 [path / "bin" / "pip", "install", "--quiet", "--constraint", CONSTRAINTS,
                  "--editable", f"{cache.REPOSITORY}[reader,control,data,dev]"],
             )  # fmt: skip
