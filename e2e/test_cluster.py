@@ -63,7 +63,7 @@ def build_service(name: str) -> dict[str, Any]:
 
 def read_result(cluster: Cluster, namespace: str, pod: str) -> str:
     done = "--for=jsonpath={.status.phase}=Succeeded"
-    cluster.kubectl("--namespace", namespace, "wait", done, f"pod/{pod}", "--timeout=60s")
+    cluster.kubectl("--namespace", namespace, "wait", done, f"pod/{pod}", "--timeout=120s", timeout=150)
     return cluster.kubectl("--namespace", namespace, "logs", pod).strip()
 
 
@@ -87,9 +87,9 @@ def test_a_service_answers_by_name_from_another_node(
         build_service("answer"),
         build_pod("answer", python_image, SERVE, token, nodeName=cluster.workers[0]),
     )
-    cluster.kubectl("--namespace", namespace, "wait", "--for=condition=Ready", "pod/answer", "--timeout=60s")
+    cluster.kubectl("--namespace", namespace, "wait", "--for=condition=Ready", "pod/answer", "--timeout=100s")
     url = f"http://answer.{namespace}.svc.cluster.local/"
-    apply(build_pod("ask", python_image, FETCH, url, "100", nodeName=cluster.workers[1]))
+    apply(build_pod("ask", python_image, FETCH, url, "300", nodeName=cluster.workers[1]))
     assert read_result(cluster, namespace, "ask") == token
 
 
@@ -101,13 +101,15 @@ def test_a_network_policy_lets_only_its_peers_in(
     policy = {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": {"name": "guard"}}
     apply({**policy, "spec": spec}, build_service("guarded"))
     apply(build_pod("guarded", python_image, SERVE, "welcome", nodeName=cluster.workers[0]))
-    cluster.kubectl("--namespace", namespace, "wait", "--for=condition=Ready", "pod/guarded", "--timeout=60s")
+    cluster.kubectl(
+        "--namespace", namespace, "wait", "--for=condition=Ready", "pod/guarded", "--timeout=100s"
+    )
     url = f"http://guarded.{namespace}.svc.cluster.local/"
-    apply(build_pod("friend", python_image, FETCH, url, "100", nodeName=cluster.workers[1]))
+    apply(build_pod("friend", python_image, FETCH, url, "300", nodeName=cluster.workers[1]))
     assert read_result(cluster, namespace, "friend") == "welcome"
     apply(build_pod("stranger", python_image, FETCH, url, "3", nodeName=cluster.workers[1]))
     failed = "--for=jsonpath={.status.phase}=Failed"
-    cluster.kubectl("--namespace", namespace, "wait", failed, "pod/stranger", "--timeout=60s")
+    cluster.kubectl("--namespace", namespace, "wait", failed, "pod/stranger", "--timeout=100s")
 
 
 def test_a_pod_sees_a_disk_of_the_size_asked_for(
@@ -121,6 +123,7 @@ def test_a_pod_sees_a_disk_of_the_size_asked_for(
     assert 56 * MEBIBYTE < int(read_result(cluster, namespace, "measure")) < 64 * MEBIBYTE
     cluster.kubectl("--namespace", namespace, "delete", "pod", "measure", "--wait")
     disks.remove_disk(node, "test", path)
+    disks.wait_detached(cluster.name)  # the kernel gives the device back a moment after the last mount of it
     assert disks.attached(cluster.name) == []
 
 
@@ -138,7 +141,7 @@ def test_gpu_capacity_can_be_asked_for_and_runs_out(
     apply(build_user("fits", 1), build_user("greedy", 3))
     assert read_result(cluster, namespace, "fits") == "ran"
     refused = "--for=condition=PodScheduled=False"
-    cluster.kubectl("--namespace", namespace, "wait", refused, "pod/greedy", "--timeout=30s")
+    cluster.kubectl("--namespace", namespace, "wait", refused, "pod/greedy", "--timeout=60s")
     said = json.loads(cluster.kubectl("--namespace", namespace, "get", "pod", "greedy", "--output", "json"))
     assert "Insufficient nvidia.com/gpu" in said["status"]["conditions"][0]["message"]
     gpus.set_gpus(cluster, cluster.workers[2], 0)

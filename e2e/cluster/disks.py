@@ -13,7 +13,7 @@ from pathlib import Path
 from scripts.provision import cache, docker, steps
 
 SMALLEST_MEBIBYTES = 8
-DETACH_SECONDS = 15.0
+DETACH_SECONDS = 60.0
 _FOLDER = "evenkeel-disks"
 _SCRIPTS = Path(__file__).resolve().parent / "disk"
 

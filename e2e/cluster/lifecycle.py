@@ -12,12 +12,17 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from e2e.cluster import disks, nodeimage
-from scripts.provision import cache, docker, gotools, steps
+from e2e.cluster import disks, hiccups, nodeimage
+from scripts.provision import again, cache, docker, gotools, steps
 
 DEFAULT_NAME = "evenkeel-demo"
 CREATE_SECONDS = 600.0
-READY_SECONDS = 180
+READY_SECONDS = 300
+BOOT_SECONDS = 60.0
+DELETE_SECONDS = 60.0
+ACCOUNT_SECONDS = 120
+STATUS_SECONDS = 5.0
+"""A cluster that is stopped says nothing at all; `status` should not take long to find out."""
 _LABEL = "io.x-k8s.kind.cluster"
 # A dead node is noticed within 12 s and its pods leave it 5 s later; Kubernetes' own 40 s and 300 s would
 # make each fault test last minutes.
@@ -58,8 +63,17 @@ class Cluster:
         """The nodes that run pods."""
         return self.nodes[1:]
 
-    def kubectl(self, *words: str | Path, stdin: str | None = None, timeout: float | None = 120.0) -> str:
+    def kubectl(
+        self,
+        *words: str | Path,
+        stdin: str | None = None,
+        timeout: float | None = 120.0,
+        patience: float = hiccups.HICCUP_SECONDS,
+    ) -> str:
         """`kubectl WORDS` against this cluster -> its standard output.
+
+        Said again for `patience` seconds where the API server is away for a moment and nothing can be done
+        twice by it; `timeout` is that of one try, and a `wait` that is said again waits its whole time again.
 
         Raises:
             steps.StepFailed: kubectl ended with an error, or ran past `timeout` seconds.
@@ -67,7 +81,26 @@ class Cluster:
         command = [gotools.ensure() / "kubectl", "--kubeconfig", self.kubeconfig, *words]
         # Its own cache would otherwise be made in ~/.kube.
         env = {"KUBECACHEDIR": str(cache.root() / "kubectl")}
-        return steps.run(command, env=env, stdin=None if stdin is None else stdin.encode(), timeout=timeout)
+        body = None if stdin is None else stdin.encode()
+        return again.again(
+            lambda: steps.run(command, env=env, stdin=body, timeout=timeout),
+            lambda said: hiccups.is_repeatable([str(word) for word in words], said),
+            seconds=patience,
+        )
+
+    def make_namespace(self, name: str) -> None:
+        """A namespace in which pods can be made: the account that they need comes a moment after it.
+
+        Raises:
+            steps.StepFailed: the API server refuses it, or nobody makes the account.
+        """
+        space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+        self.kubectl("apply", "--filename", "-", stdin=json.dumps(space))
+        limit = f"--timeout={ACCOUNT_SECONDS}s"
+        self.kubectl(
+            "--namespace", name, "wait", "--for=create", "serviceaccount/default", limit,
+            timeout=ACCOUNT_SECONDS + 10.0,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -162,7 +195,12 @@ def _create(name: str, shape: Shape) -> None:
         kind = gotools.ensure() / "kind"
         words = ["create", "cluster", "--name", name, "--image", shape.image]
         files: list[str | Path] = ["--config", setting, "--kubeconfig", folder / "kubeconfig"]
-        steps.run([kind, *words, *files], timeout=CREATE_SECONDS)
+        # kind removes the nodes of a start that failed.
+        again.again(
+            lambda: steps.run([kind, *words, *files], timeout=CREATE_SECONDS),
+            _starts_late,
+            seconds=BOOT_SECONDS,
+        )
     with steps.step("all nodes and system pods ready"):
         _wait_ready(find(name))
     # Written last: a start that was interrupted is not taken for a cluster.
@@ -185,18 +223,20 @@ def _delete(name: str) -> None:
     (folder / "shape.json").unlink(missing_ok=True)
     if _containers(name):
         with steps.step(f"delete kind cluster {name}"):
-            steps.run(
-                [
-                    gotools.ensure() / "kind",
-                    "delete",
-                    "cluster",
-                    "--name",
-                    name,
-                    "--kubeconfig",
-                    folder / "kubeconfig",
-                ]
-            )
+            kind, words = gotools.ensure() / "kind", ["delete", "cluster", "--name", name]
+            files: list[str | Path] = ["--kubeconfig", folder / "kubeconfig"]
+            again.again(lambda: steps.run([kind, *words, *files]), _ends_late, seconds=DELETE_SECONDS)
     shutil.rmtree(folder, ignore_errors=True)
+
+
+def _starts_late(said: str) -> bool:
+    """Whether kind gave up waiting for systemd in a node, as it does after half a minute on any machine."""
+    return "could not find a log line that matches" in said
+
+
+def _ends_late(said: str) -> bool:
+    """Whether docker gave up waiting for a container that it has killed: on a busy machine that takes longer."""
+    return "did not receive an exit event" in said or "is already in progress" in said
 
 
 def _matches(name: str, shape: Shape) -> bool:
@@ -207,7 +247,9 @@ def _matches(name: str, shape: Shape) -> bool:
 def _node_conditions(cluster: Cluster) -> dict[str, str]:
     path = '{range .items[*]}{.metadata.name} {.status.conditions[?(@.type=="Ready")].status}{"\\n"}{end}'
     try:
-        said = cluster.kubectl("get", "nodes", "--request-timeout=10s", "--output", f"jsonpath={path}")
+        said = cluster.kubectl(
+            "get", "nodes", "--request-timeout=10s", "--output", f"jsonpath={path}", patience=STATUS_SECONDS
+        )
     except steps.StepFailed:
         return {}
     words = (line.split() for line in said.splitlines())

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 from evenkeel.domain.connection import Connection
 from evenkeel.domain.snapshot import ClusterSnapshot
@@ -14,10 +14,14 @@ from evenkeel.errors import EvenkeelError, RetryableError
 from evenkeel.kafka.admin import Admin
 from evenkeel.keeper import assembly, collector
 from evenkeel.keeper.growth import Growth
+from scripts.provision import steps
 from scripts.provision.steps import StepFailed
 
+T = TypeVar("T")
 POLL_SECONDS = 0.5
 STILL_SECONDS = 2.0
+REST_SECONDS = 180.0
+"""Brokers without processor time write, and delete, late."""
 STILL_BYTES = 64 * 1024
 """Brokers write checkpoints and metadata all the time; less than this is standing still."""
 ANSWER_SECONDS = 30.0
@@ -59,9 +63,9 @@ class Gauge:
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
         self._connection = Connection(tuple(bootstrap.split(",")))
-        self._admin = Admin(self._connection)
-        self._brokers = [broker.id for broker in self._admin.describe_cluster().brokers]
         self._monotonic, self._pause = monotonic, pause
+        self._admin = self.patiently(lambda: Admin(self._connection))
+        self._brokers = [broker.id for broker in self.patiently(self._admin.describe_cluster).brokers]
 
     def __enter__(self) -> Self:
         return self
@@ -79,10 +83,18 @@ class Gauge:
             EvenkeelError: a broker refuses to answer.
             StepFailed: a broker does not know the size of its disk.
         """
+        return self.patiently(self._ask)
+
+    def patiently(self, call: Callable[[], T]) -> T:
+        """`call()`, which is safe to repeat, again for `ANSWER_SECONDS` while brokers cannot be reached.
+
+        Raises:
+            RetryableError: they still cannot.
+        """
         deadline = self._monotonic() + ANSWER_SECONDS
         while True:
             try:
-                return self._ask()
+                return call()
             except RetryableError:
                 if self._monotonic() > deadline:
                     raise
@@ -99,7 +111,7 @@ class Gauge:
             found[broker] = Disk(disk.total_bytes, disk.total_bytes - disk.usable_bytes)
         return found
 
-    def read_still(self, seconds: float = 60.0) -> dict[int, Disk]:
+    def read_still(self, seconds: float = REST_SECONDS) -> dict[int, Disk]:
         """The disks once none of them has changed for `STILL_SECONDS`.
 
         Raises:
@@ -116,7 +128,7 @@ class Gauge:
                 return now
         raise StepFailed(f"the disks of brokers {sorted(before)} do not come to rest within {seconds:.0f} s")
 
-    def wait_back(self, wanted: Disks, seconds: float = 60.0) -> None:
+    def wait_back(self, wanted: Disks, seconds: float = REST_SECONDS) -> None:
         """Wait until no disk holds more than in `wanted`, but for `BACK_BYTES`.
 
         Raises:
@@ -135,11 +147,20 @@ class Gauge:
             self._pause(POLL_SECONDS)
 
     def snapshot(self) -> ClusterSnapshot:
-        """A whole measurement, as the keeper makes it.
+        """A measurement, as the keeper makes it; one with gaps is made again for `ANSWER_SECONDS`, then taken.
 
         Raises:
             EvenkeelError: not even brokers and topics could be learned.
         """
+        deadline = self._monotonic() + ANSWER_SECONDS
+        while (found := self.patiently(self._measure)).unknown:
+            if self._monotonic() > deadline:
+                steps.say(f"the brokers leave open: {', '.join(found.unknown)}")
+                break
+            self._pause(POLL_SECONDS)
+        return found
+
+    def _measure(self) -> ClusterSnapshot:
         measurement = collector.gather(self._connection, now_ms=time.time_ns() // 1_000_000)
         return assembly.assemble(measurement, Growth())
 

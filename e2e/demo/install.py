@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from e2e.cluster import hiccups
 from e2e.cluster.lifecycle import Cluster
-from scripts.provision import cache, gotools, steps
+from evenkeel.names import API_GROUP
+from scripts.provision import again, cache, gotools, steps
 
 RELEASE = "evenkeel"
 NAMESPACE = "evenkeel-system"
 CHART = cache.REPOSITORY / "charts" / "evenkeel"
 EXAMPLES = cache.REPOSITORY / "examples"
 TRAINING_PLACEHOLDER = "IMAGE_TRAINING"
-READY_SECONDS = 180
+READY_SECONDS = 300
+CRDS = cache.REPOSITORY / "crds"
 
 
 def install(cluster: Cluster, control: str, data: str) -> None:
@@ -37,10 +40,12 @@ def install(cluster: Cluster, control: str, data: str) -> None:
             "--namespace", NAMESPACE, "rollout", "status", f"deployment/{RELEASE}-operator", limit,
             timeout=READY_SECONDS + 10.0,
         )  # fmt: skip
+        definitions = [f"customresourcedefinition/{path.stem}.{API_GROUP}" for path in CRDS.glob("*.yaml")]
+        cluster.kubectl("wait", "--for=condition=Established", *definitions, "--timeout=60s")
 
 
 def helm(cluster: Cluster, *words: str | Path, timeout: float = 300.0) -> str:
-    """`helm WORDS` against the cluster -> its standard output.
+    """`helm WORDS` against the cluster -> its standard output; said again where it did not reach the cluster.
 
     Raises:
         steps.StepFailed: Helm ended with an error.
@@ -48,7 +53,12 @@ def helm(cluster: Cluster, *words: str | Path, timeout: float = 300.0) -> str:
     # Helm's own files would otherwise be made in the user's home.
     own = {name: str(cache.root() / "helm" / name.lower()) for name in ("CACHE", "CONFIG", "DATA")}
     env = {"KUBECONFIG": str(cluster.kubeconfig), **{f"HELM_{key}_HOME": path for key, path in own.items()}}
-    return steps.run([gotools.ensure() / "helm", *words], env=env, timeout=timeout)
+    command = [gotools.ensure() / "helm", *words]
+    return again.again(
+        lambda: steps.run(command, env=env, timeout=timeout),
+        hiccups.is_repeatable_by_helm,
+        seconds=hiccups.HICCUP_SECONDS,
+    )
 
 
 def image_values(control: str, data: str) -> list[str]:

@@ -35,6 +35,7 @@ BALLAST_TOPIC = "ballast"
 CACHE_MEBIBYTES = 512
 CACHE_PATH = "/var/lib/evenkeel/cache"
 NAMESPACE = "team-vision"
+LOG_SECONDS = 20.0
 PREPARED_VARIABLE = "EVENKEEL_DEMO_PREPARED"
 
 
@@ -174,8 +175,20 @@ def gather_results(
 def read_logs(cluster: Cluster, last: state.State) -> list[ledger.RankLog]:
     """The logs of the ranks that ended well, by rank."""
     pods = [pod for pod in last.pods_of(view.JOB) if pod.status.get("phase") == "Succeeded"]
-    texts = [cluster.kubectl("--namespace", pod.namespace, "logs", pod.name) for pod in pods]
-    return sorted((ledger.parse_log(text) for text in texts), key=lambda log: log.rank)
+    return sorted((_read_log(cluster, pod) for pod in pods), key=lambda log: log.rank)
+
+
+def _read_log(cluster: Cluster, pod: state.Seen) -> ledger.RankLog:
+    # A node may write down the last lines of a container a moment after its end.
+    deadline = time.monotonic() + LOG_SECONDS
+    while True:
+        text = cluster.kubectl("--namespace", pod.namespace, "logs", pod.name)
+        try:
+            return ledger.parse_log(text)
+        except ValueError:
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(follow.POLL_SECONDS)
 
 
 def report(name: str, cluster: Cluster, measured: results.Measured) -> int:

@@ -73,7 +73,7 @@ def gather(cluster: Cluster) -> State:
     Raises:
         steps.StepFailed: it does not answer.
     """
-    return parse(cluster.kubectl("get", ",".join(KINDS), "--all-namespaces", "--output", "json", timeout=30))
+    return parse(cluster.kubectl("get", ",".join(KINDS), "--all-namespaces", "--output", "json", timeout=60))
 
 
 def parse(text: str) -> State:

@@ -17,7 +17,7 @@ from scripts.provision.steps import StepFailed
 
 TOPIC = "default-twin"
 ROUNDS = 3
-FLUSH_SECONDS = 120
+FLUSH_SECONDS = 300
 OWN_SETTINGS = "evenkeel."
 
 
@@ -34,12 +34,12 @@ def measure(
     config = guarded_config(len(assignments[0]))
     found = []
     for _ in range(rounds):
-        gauge.admin.create_topic(TOPIC, [tuple(replicas) for replicas in assignments], config)
+        gauge.patiently(lambda: gauge.admin.create_topic(TOPIC, [*map(tuple, assignments)], config))
         try:
             write(bootstrap, load)
             found.append(fills.fills(gauge.read_still()))
         finally:
-            gauge.admin.delete_topic(TOPIC)
+            gauge.patiently(lambda: gauge.admin.delete_topic(TOPIC))
         gauge.wait_back(before)
     return tuple(found)
 

@@ -6,7 +6,7 @@ import json
 import shutil
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +20,8 @@ from e2e.kafka.manifests import BrokerPlace
 from scripts.provision import docker, images, jars, steps
 
 FOLDER = Path(__file__).resolve().parent
-READY_SECONDS = 180.0
+READY_SECONDS = 420.0
+POLL_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ def place_brokers(cluster: Cluster, mebibytes: Sequence[int]) -> list[BrokerPlac
 
 
 def deploy(cluster: Cluster, mebibytes: Sequence[int]) -> KafkaInPods:
-    """Disks, image and pods; returns when every broker is registered.
+    """Disks, image and pods; returns when every broker answers and knows all the others.
 
     Raises:
         steps.StepFailed: it did not come up in time; the message has the state of the pods.
@@ -109,16 +110,47 @@ def host_addresses(cluster: Cluster, places: Sequence[BrokerPlace]) -> str:
 
 
 def _wait_registered(cluster: Cluster, kafka: KafkaInPods) -> None:
-    admin = AdminClient(
-        {"bootstrap.servers": kafka.host_bootstrap, "reconnect.backoff.max.ms": 500, "log_level": 0}
-    )
-    deadline = time.monotonic() + READY_SECONDS
-    wanted = {place.id for place in kafka.brokers}
-    while time.monotonic() < deadline:
-        try:
-            if set(admin.list_topics(timeout=2).brokers) == wanted:
-                return
-        except KafkaException:
-            admin.poll(0.2)
-    pods = cluster.kubectl("--namespace", manifests.NAMESPACE, "get", "pods", "--output", "wide")
-    raise steps.StepFailed(f"brokers {sorted(wanted)} did not register within {READY_SECONDS:.0f} s\n{pods}")
+    try:
+        wait_listed(kafka.host_bootstrap.split(","), {place.id for place in kafka.brokers})
+    except steps.StepFailed as error:
+        pods = cluster.kubectl("--namespace", manifests.NAMESPACE, "get", "pods", "--output", "wide")
+        raise steps.StepFailed(f"{error}\n{pods}") from error
+
+
+def list_brokers(address: str) -> set[int]:
+    """The brokers that the one at this address knows.
+
+    Raises:
+        KafkaException: it does not answer.
+    """
+    # A new client each time: one that has learned of the others may ask them instead.
+    admin = AdminClient({"bootstrap.servers": address, "reconnect.backoff.max.ms": 500, "log_level": 0})
+    return set(admin.list_topics(timeout=2).brokers)
+
+
+def wait_listed(
+    addresses: Sequence[str],
+    wanted: Collection[int],
+    ask: Callable[[str], set[int]] = list_brokers,
+    monotonic: Callable[[], float] = time.monotonic,
+    pause: Callable[[float], None] = time.sleep,
+) -> None:
+    """Wait until each address answers and lists `wanted`: one broker may list another before that one accepts.
+
+    Raises:
+        StepFailed: one does not within `READY_SECONDS`; with what it says instead.
+    """
+    deadline = monotonic() + READY_SECONDS
+    for address in addresses:
+        while True:
+            try:
+                found = ask(address)
+                said = f"lists {sorted(found)}"
+            except KafkaException as error:
+                found, said = set(), f"does not answer: {error}"
+            if found == set(wanted):
+                break
+            if monotonic() > deadline:
+                limit = f"not brokers {sorted(wanted)} within {READY_SECONDS:.0f} s"
+                raise steps.StepFailed(f"{limit}: {address} {said}")
+            pause(POLL_SECONDS)

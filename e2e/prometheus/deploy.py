@@ -13,7 +13,7 @@ from e2e.prometheus import manifests
 from scripts.provision import images, prometheus
 
 FOLDER = Path(__file__).resolve().parent
-READY_SECONDS = 120
+READY_SECONDS = 300
 
 
 def deploy(cluster: Cluster) -> str:

@@ -128,6 +128,8 @@ def restarts(cluster: Cluster) -> Callable[[], dict[str, int]]:
 def newcomer(cluster: Cluster) -> Iterator[User]:
     """A team with a namespace of its own, of which nothing stays."""
     user = User(cluster, f"team-{uuid4().hex[:8]}")
-    cluster.kubectl("create", "namespace", user.namespace)
+    cluster.make_namespace(user.namespace)
     yield user
-    cluster.kubectl("delete", "namespace", user.namespace, "--wait", "--timeout=90s")
+    cluster.kubectl(
+        "delete", "namespace", user.namespace, "--ignore-not-found", "--wait", "--timeout=180s", timeout=210
+    )

@@ -13,6 +13,9 @@ from e2e.scenarios.user import DATASET, Object, User
 from evenkeel.domain.journal import JournalState
 
 TRIES = 4
+WRITTEN_SECONDS = 240.0
+"""Until so much is written, pods and all: it ends the wait for what will never come."""
+TOLD_SECONDS = 90
 
 
 class TooLateError(AssertionError):
@@ -42,7 +45,7 @@ def begin(demo: Demo, user: User, dataset: Object, share: float) -> None:
 def read_topic(user: User, name: str, role: str) -> str:
     """Name of one of a dataset's topics, once it is told."""
     path = f"{{.status.topics.{role}}}"
-    user.kubectl("wait", f"--for=jsonpath={path}", f"{DATASET}/{name}", "--timeout=30s")
+    user.kubectl("wait", f"--for=jsonpath={path}", f"{DATASET}/{name}", f"--timeout={TOLD_SECONDS}s")
     return user.kubectl("get", DATASET, name, "--output", f"jsonpath={path}")
 
 
@@ -52,9 +55,10 @@ def wait_written(bootstrap: str, topic: str, share: float) -> JournalState:
     Raises:
         TooLateError: all are.
     """
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + WRITTEN_SECONDS
     while topic not in kafka.list_topics(bootstrap):
         assert time.monotonic() < deadline, f"{topic} was not made"
+        time.sleep(kafka.POLL_SECONDS)
     for state in kafka.follow_journal(bootstrap, topic):
         assert time.monotonic() < deadline, f"{state.acknowledged_records} of {state.planned_records} records"
         if state.planned_records and state.acknowledged_records >= share * state.planned_records:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,6 +22,11 @@ from evenkeel.kafka.clients.reader import LogRecord, PartitionReader
 from evenkeel.kafka.manifests import read_manifest
 from evenkeel.keeper.claim import ClaimRecord, find_claim
 
+POLL_SECONDS = 0.2
+ANSWER_SECONDS = 90.0
+"""The client's own limit of 60 s says what is wrong; this one only ends the wait."""
+KNOWN_SECONDS = 30.0
+"""Brokers learn of a topic that went one after the other."""
 Records = list[tuple[str, str, bytes]]
 """(`_id`, path, content) of every record of a revision, as often as it is there."""
 
@@ -32,7 +38,7 @@ def connect(bootstrap: str) -> Connection:
 
 def list_topics(bootstrap: str) -> dict[str, int]:
     """Topic -> number of its partitions."""
-    topics = _admin(bootstrap).list_topics(timeout=10).topics
+    topics = _admin(bootstrap).list_topics(timeout=30).topics
     return {name: len(topic.partitions) for name, topic in topics.items()}
 
 
@@ -41,14 +47,22 @@ def create_topic(bootstrap: str, name: str, partitions: int, replication_factor:
     wanted = [NewTopic(name, num_partitions=partitions, replication_factor=replication_factor)]
     admin = _admin(bootstrap)  # the answers end with it
     for future in admin.create_topics(wanted).values():
-        future.result(30)
+        future.result(ANSWER_SECONDS)
 
 
 def delete_topics(bootstrap: str, wanted: list[str]) -> None:
     """Free the disks of what a scenario wrote: Evenkeel never deletes a dataset's records."""
     admin = _admin(bootstrap)
     for future in admin.delete_topics(wanted).values():
-        future.result(30)
+        future.result(ANSWER_SECONDS)
+
+
+def wait_topic_gone(bootstrap: str, name: str) -> None:
+    """Wait until no broker that is asked lists the topic any more."""
+    deadline = time.monotonic() + KNOWN_SECONDS
+    while name in list_topics(bootstrap):
+        assert time.monotonic() < deadline, f"topic {name} is still there after {KNOWN_SECONDS:.0f} s"
+        time.sleep(POLL_SECONDS)
 
 
 def read_claim(bootstrap: str) -> ClaimRecord:

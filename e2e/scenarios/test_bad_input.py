@@ -31,9 +31,9 @@ from e2e.scenarios.user import (
 from scripts.provision.steps import StepFailed
 
 SAY_SECONDS = 30
-POD_SECONDS = 60
+POD_SECONDS = 120
 """Where a pod has to start first: those of all mistakes do at once."""
-HEAL_SECONDS = 120
+HEAL_SECONDS = 240
 """An ingest that failed is tried again after up to a minute."""
 # Of this run: a volume that another one left keeps its claim.
 CLAIM = f"mistakes-{uuid4().hex[:8]}"
@@ -241,9 +241,9 @@ def test_a_mistaken_address_of_a_running_cluster(
     administrator.edit(CLUSTER, DEMO_CLUSTER, {"bootstrapServers": ["nowhere.kafka.svc.cluster.local:9092"]})
     said = administrator.wait_reason("BrokersUnreachable", CLUSTER, DEMO_CLUSTER, SAY_SECONDS)
     assert "nowhere.kafka.svc.cluster.local:9092" in said.message
-    vision.wait_for("Ready", DATASET, "digits", 10)  # what is sealed stays readable
+    vision.wait_for("Ready", DATASET, "digits", 30)  # what is sealed stays readable
     administrator.edit(CLUSTER, DEMO_CLUSTER, {"bootstrapServers": list(demo.bootstrap)})
-    administrator.wait_for("Ready", CLUSTER, DEMO_CLUSTER, SAY_SECONDS)
+    administrator.wait_for("Ready", CLUSTER, DEMO_CLUSTER, HEAL_SECONDS)
 
 
 def test_nothing_of_ours_was_started_again(

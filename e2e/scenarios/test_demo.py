@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from typing import Any
 
 import pytest
@@ -12,6 +13,9 @@ from e2e.demo.fills import Gauge
 from e2e.demo.results import LEAST_ACCURACY, LEAST_RECOVERED, NEAR_OPTIMUM, NOT_MEASURED
 from e2e.scenarios.conftest import Demo
 from e2e.scenarios.user import CLUSTER, DEMO_CLUSTER, User
+
+SHOWN_SECONDS = 60.0
+"""The status is written after each measurement, seconds apart."""
 
 
 @pytest.fixture
@@ -82,7 +86,17 @@ def test_the_model_reads_digits_that_it_has_not_learned(measured: dict[str, Any]
 
 
 def test_status_shows_the_disks_as_they_are(demo: Demo, administrator: User) -> None:
-    volumes = administrator.get(CLUSTER, DEMO_CLUSTER)["status"]["volumes"]
-    said = {one["broker"]: one["usedBytes"] / one["totalBytes"] for one in volumes}
+    deadline = time.monotonic() + SHOWN_SECONDS
     with Gauge(demo.host_bootstrap) as gauge:
-        assert said == pytest.approx(fills.fills(gauge.read()), abs=0.03)
+        while (said := read_status(administrator)) != (real := about(gauge)):
+            assert time.monotonic() < deadline, f"status says {said}, the brokers {real}"
+            time.sleep(1)
+
+
+def read_status(user: User) -> dict[int, float]:
+    volumes = user.get(CLUSTER, DEMO_CLUSTER)["status"]["volumes"]
+    return {one["broker"]: one["usedBytes"] / one["totalBytes"] for one in volumes}
+
+
+def about(gauge: Gauge) -> Any:
+    return pytest.approx(fills.fills(gauge.read()), abs=0.03)

@@ -10,7 +10,7 @@ from e2e.cluster.lifecycle import Cluster
 from e2e.prometheus import deploy
 from e2e.scenarios.user import CLUSTER, DEMO_CLUSTER, TOPIC, User
 
-SECONDS = 120
+SECONDS = 180
 TOPIC_NAME = "events"
 
 
@@ -44,6 +44,7 @@ def observed(administrator: User, address: str) -> Iterator[User]:
     administrator.edit(TOPIC, TOPIC_NAME, {"routing": None})
 
 
+@pytest.mark.timeout(700, func_only=True)
 def test_brokers_have_nodes_and_nodes_have_loads(observed: User, cluster: Cluster) -> None:
     observed._wait("jsonpath={.status.volumes[3].node}", CLUSTER, DEMO_CLUSTER, SECONDS)
     observed.wait_reason("Measured", CLUSTER, DEMO_CLUSTER, SECONDS, "LoadsKnown")

@@ -20,7 +20,7 @@ from e2e.scenarios.user import (
 )
 
 OWNER = f"{DEMO_NAMESPACE}/{DEMO_CLUSTER}"
-SECONDS = 60
+SECONDS = 120
 """A keeper's pod has to start first."""
 
 
@@ -60,7 +60,7 @@ def test_claim_and_routes_stay_the_first_ones(told: Said, demo: Demo, administra
     assert tables
     assert {table.owner_epoch for table in tables} <= set(range(1, claim.epoch + 1))
     assert all(table.topic != "second" for table in tables)
-    administrator.wait_for("Ready", CLUSTER, DEMO_CLUSTER, 10)
+    administrator.wait_for("Ready", CLUSTER, DEMO_CLUSTER, 30)
 
 
 def test_deleting_it_does_not_touch_the_first(
@@ -69,6 +69,6 @@ def test_deleting_it_does_not_touch_the_first(
     before = kafka.read_claim(demo.host_bootstrap)
     newcomer.delete(TOPIC, "second")
     newcomer.delete(CLUSTER, "again")
-    newcomer.wait_gone("deployments,pods,configmaps", "app.kubernetes.io/managed-by=evenkeel", 60)
+    newcomer.wait_gone("deployments,pods,configmaps", "app.kubernetes.io/managed-by=evenkeel", SECONDS)
     assert kafka.read_claim(demo.host_bootstrap) == before
-    administrator.wait_for("Ready", CLUSTER, DEMO_CLUSTER, 10)
+    administrator.wait_for("Ready", CLUSTER, DEMO_CLUSTER, 30)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,6 +22,9 @@ OWN_KINDS = f"{CLUSTER},{TOPIC},{DATASET}"
 MADE = "deployments,jobs,configmaps,serviceaccounts,roles,rolebindings"
 CHART_KINDS = "clusterroles,clusterrolebindings,validatingadmissionpolicies,validatingadmissionpolicybindings,csidrivers"
 IMAGE_VALUES = ("control", "data")
+GONE_SECONDS = 120.0
+"""Pods have up to half a minute to end."""
+BACK_SECONDS = 240
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +33,7 @@ def reader(vision: User) -> Iterator[str]:
     (pod, *_) = vision.list("pods", "batch.kubernetes.io/job-name=digits-training")
     name = "reader"
     vision.apply(build_reader(name, pod["spec"]["containers"][0]["image"]))
-    vision.wait_for("Ready", "pod", name, 60)
+    vision.wait_for("Ready", "pod", name, 120)
     yield name
     vision.delete("pod", name)
 
@@ -85,6 +89,14 @@ def uninstall(cluster: Cluster) -> None:
     install.helm(cluster, "uninstall", install.RELEASE, "--namespace", install.NAMESPACE)
 
 
+def wait_none(cluster: Cluster, *words: str) -> None:
+    """Wait until `kubectl get WORDS` finds nothing: what was deleted may take a moment to end."""
+    deadline = time.monotonic() + GONE_SECONDS
+    while left := cluster.kubectl("get", *words, "--output", "name"):
+        assert time.monotonic() < deadline, f"after {GONE_SECONDS:.0f} s there is still {left}"
+        time.sleep(0.5)
+
+
 def test_it_is_refused_while_a_pod_mounts_a_dataset(
     cluster: Cluster, values: dict[str, Any], reader: str, vision: User
 ) -> None:
@@ -93,7 +105,7 @@ def test_it_is_refused_while_a_pod_mounts_a_dataset(
     said = cluster.kubectl("--namespace", install.NAMESPACE, "logs", f"job/{install.RELEASE}-uninstall")
     assert f"{vision.namespace}/{reader}" in said
     operator = f"deployment/{install.RELEASE}-operator"
-    cluster.kubectl("--namespace", install.NAMESPACE, "rollout", "status", operator, "--timeout=60s")
+    cluster.kubectl("--namespace", install.NAMESPACE, "rollout", "status", operator, "--timeout=100s")
     assert vision.get("pod", reader)["status"]["phase"] == "Running"
 
 
@@ -101,16 +113,15 @@ def test_then_it_removes_what_it_made(cluster: Cluster, values: dict[str, Any], 
     vision.delete("pod", "reader")
     uninstall(cluster)
     selector = f"{names.LABEL_MANAGED_BY}={names.MANAGED_BY}"
-    left = cluster.kubectl("get", MADE, "--all-namespaces", "--selector", selector, "--output", "name")
-    assert left == ""
+    wait_none(cluster, MADE, "--all-namespaces", "--selector", selector)
 
 
 def test_nothing_of_the_chart_is_left(cluster: Cluster, values: dict[str, Any]) -> None:
     selector = "app.kubernetes.io/part-of=evenkeel"
     kinds = f"{MADE},daemonsets,services,pods,leases"
-    assert cluster.kubectl("get", kinds, "--all-namespaces", "--selector", selector, "--output", "name") == ""
-    assert cluster.kubectl("get", CHART_KINDS, "--selector", selector, "--output", "name") == ""
-    assert cluster.kubectl("--namespace", install.NAMESPACE, "get", "leases", "--output", "name") == ""
+    wait_none(cluster, kinds, "--all-namespaces", "--selector", selector)
+    wait_none(cluster, CHART_KINDS, "--selector", selector)
+    wait_none(cluster, "leases", "--namespace", install.NAMESPACE)
 
 
 def test_nodes_are_as_before(cluster: Cluster, values: dict[str, Any]) -> None:
@@ -136,22 +147,22 @@ def test_definitions_and_what_users_declared_stay(
     assert [item["metadata"]["name"] for item in found if item["metadata"].get("finalizers")] == []
 
 
-@pytest.mark.timeout(300, func_only=True)
+@pytest.mark.timeout(1500, func_only=True)
 def test_it_comes_back_with_definitions_by_kubectl(
     cluster: Cluster, values: dict[str, Any], administrator: User, vision: User
 ) -> None:
     before = vision.get(DATASET, "digits")["status"]
     cluster.kubectl("apply", "--server-side", "--filename", provision.REPOSITORY / "crds")
     reinstall(cluster, values)
-    administrator.wait_reason("Measured", CLUSTER, DEMO_CLUSTER, 90)
+    administrator.wait_reason("Measured", CLUSTER, DEMO_CLUSTER, BACK_SECONDS)
     administrator.kubectl(
-        "wait", "--for=jsonpath={.status.availableReplicas}=1", "deployment/demo-keeper", "--timeout=60s"
+        "wait", "--for=jsonpath={.status.availableReplicas}=1", "deployment/demo-keeper", "--timeout=100s"
     )
-    administrator.wait_for("Ready", TOPIC, "events", 60)
-    vision.kubectl("wait", "--for=create", f"{CACHE}/{cluster.workers[1]}", "--timeout=60s")
+    administrator.wait_for("Ready", TOPIC, "events", BACK_SECONDS)
     for node in cluster.workers[1:]:
-        vision.kubectl("wait", "--for=condition=Ready", f"{CACHE}/{node}", "--timeout=90s")
-    vision.wait_for("Preloaded", DATASET, "digits", 90)
+        vision.kubectl("wait", "--for=create", f"{CACHE}/{node}", "--timeout=100s")
+        vision.wait_for("Ready", CACHE, node, BACK_SECONDS)
+    vision.wait_for("Preloaded", DATASET, "digits", BACK_SECONDS)
     after = vision.get(DATASET, "digits")["status"]
     assert [after[part] for part in ("revision", "ingest")] == [
         before[part] for part in ("revision", "ingest")
@@ -168,4 +179,5 @@ def reinstall(cluster: Cluster, values: dict[str, Any]) -> None:
         *install.image_values(*images),
     )  # fmt: skip
     operator = f"deployment/{install.RELEASE}-operator"
-    cluster.kubectl(*where, "rollout", "status", operator, "--timeout=90s")
+    limit = f"--timeout={install.READY_SECONDS}s"
+    cluster.kubectl(*where, "rollout", "status", operator, limit, timeout=install.READY_SECONDS + 10.0)

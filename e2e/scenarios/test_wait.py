@@ -19,13 +19,13 @@ EXPLAINED = {
 )
 def test_ready_can_be_waited_for(administrator: User, vision: User, kind: str, name: str) -> None:
     user = vision if kind == "tds" else administrator
-    said = user.kubectl("wait", "--for=condition=Ready", kind, name or "--all", "--timeout=30s")
+    said = user.kubectl("wait", "--for=condition=Ready", kind, name or "--all", "--timeout=60s")
     assert said.count("condition met") == (1 if name else 2)
 
 
 def test_preloaded_can_be_waited_for(vision: User) -> None:
-    vision.wait_for("Preloaded", DATASET, "digits", 30)
-    vision.wait_for("Ingested", DATASET, "clipart", 30)
+    vision.wait_for("Preloaded", DATASET, "digits", 60)
+    vision.wait_for("Ingested", DATASET, "clipart", 60)
 
 
 @pytest.mark.parametrize(("path", "field"), EXPLAINED.items())
@@ -49,6 +49,7 @@ def read_row(user: User, kind: str, name: str, *words: str) -> dict[str, str]:
 
 
 def test_columns_of_a_cluster(administrator: User) -> None:
+    administrator.wait_reason("Measured", CLUSTER, DEMO_CLUSTER, 60)  # a broker may miss one measurement
     row = read_row(administrator, "bcl", DEMO_CLUSTER)
     status = administrator.get(CLUSTER, DEMO_CLUSTER)["status"]
     assert (row["READY"], row["REASON"]) == ("True", "Measured")
@@ -60,6 +61,7 @@ def test_columns_of_a_cluster(administrator: User) -> None:
 
 def test_columns_of_a_topic(administrator: User) -> None:
     # The topic has no inflow, so nothing is predicted: those two columns are empty.
+    administrator.wait_for("Ready", TOPIC, "events", 60)
     line = administrator.kubectl("get", "btp", "events", "--no-headers")
     assert line.split()[:4] == ["events", "True", "Ready", "Routed"]
 
