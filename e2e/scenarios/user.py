@@ -85,7 +85,7 @@ class User:
             timeout=seconds + 30,
         )  # fmt: skip
 
-    def delete(self, kind: str, name: str, seconds: float = 60) -> None:
+    def delete(self, kind: str, name: str, seconds: float = 120) -> None:
         """Delete and wait until it is gone; nothing happens where it is not there."""
         self.kubectl(
             "delete", kind, name, "--ignore-not-found", "--wait", f"--timeout={seconds:.0f}s",

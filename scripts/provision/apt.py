@@ -11,6 +11,9 @@ from scripts.provision import again, cache, steps
 
 SUITE = "bookworm"
 RECIPE = "2"  # counts up when the way in which a root file system is made changes
+_LOCKED = "Could not get lock"
+# A machine that has just started may be installing its own updates.
+_PATIENT = ("-o", "DPkg::Lock::Timeout=300")
 _SYSTEM_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 _UNREAD = ("doc", "man", "info", "locale")
 
@@ -49,10 +52,17 @@ def _install(packages: Sequence[str]) -> None:
         )
     with steps.step(f"packages {' '.join(packages)}"):
         quiet = {"DEBIAN_FRONTEND": "noninteractive"}
-        again.download([apt, "-qq", "update"], env=quiet)
+        again.again(
+            lambda: steps.run([apt, "-qq", "update"], env=quiet), is_passing, seconds=again.DOWNLOAD_SECONDS
+        )
         # dpkg that was interrupted wants to be mended by hand.
         words = ["install", "--yes", "--no-install-recommends", *packages]
-        again.download([apt, "-qq", *words], env=quiet, whole=True)
+        again.download([apt, "-qq", *_PATIENT, *words], env=quiet, whole=True)
+
+
+def is_passing(said: str) -> bool:
+    """Whether apt ended for a broken transfer, or because another apt reads its lists right now."""
+    return _LOCKED in said or again.is_broken_transfer(said)
 
 
 def root_archive(name: str, packages: Sequence[str], unread: Sequence[str] = _UNREAD) -> Path:

@@ -36,3 +36,15 @@ def test_a_user_without_root_is_told_what_to_install(monkeypatch: pytest.MonkeyP
     )
     with pytest.raises(steps.StepFailed, match="as root: apt-get install absent"):
         apt.ensure({"no-such-command": "absent"})
+
+
+@pytest.mark.parametrize(
+    ("said", "passing"),
+    [
+        ("E: Could not get lock /var/lib/apt/lists/lock. It is held by process 7 (apt-get)", True),
+        ("E: Failed to fetch http://mirror.test/debian/a.deb  Connection reset", True),
+        ("E: Unable to locate package a", False),
+    ],
+)
+def test_another_apt_is_waited_for(said: str, passing: bool) -> None:  # noqa: FBT001 - of a table
+    assert apt.is_passing(said) is passing
