@@ -19,6 +19,16 @@ from integration.operator_process import Api, OperatorProcess, StartOperator, re
 from scripts.provision import jars
 from scripts.provision.steps import StepFailed
 
+FOLDER = Path(__file__).parent
+LIMIT_SECONDS = 300
+"""Of a test that names none: servers that start count too, and the waits of a test sum up on a busy machine."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if FOLDER in item.path.parents and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(LIMIT_SECONDS))
+
 
 class StartKafka(Protocol):
     """What the fixture `kafka_cluster` gives: starts a cluster that is closed after the test."""

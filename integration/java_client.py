@@ -72,7 +72,7 @@ class JavaWriter:
         assert self._child.stdout is not None
         self._child.stdin.close()
         try:
-            self._child.wait(20)
+            self._child.wait(60)
         finally:
             self._child.kill()
             self._child.wait()

@@ -99,7 +99,7 @@ class Keeper:
         except FileNotFoundError:
             return None
 
-    def wait(self, what: str, condition: Callable[[Report], bool], seconds: float = 60) -> Report:
+    def wait(self, what: str, condition: Callable[[Report], bool], seconds: float = 120) -> Report:
         """Wait for a report on the Desired of now that fulfils a condition."""
 
         def fulfilled() -> Report | None:
@@ -115,11 +115,11 @@ class Keeper:
         assert found is not None
         return found
 
-    def wait_fault(self, reason: Reason, seconds: float = 30, *, told: str = "") -> Fault:
+    def wait_fault(self, reason: Reason, seconds: float = 60, *, told: str = "") -> Fault:
         report = self.wait(f"fault {reason}", lambda found: bool(faults(found, reason, told)), seconds)
         return faults(report, reason, told)[0]
 
-    def wait_claim(self, seconds: float = 60) -> Report:
+    def wait_claim(self, seconds: float = 120) -> Report:
         return self.wait("claim", lambda found: found.claim is not None and found.claim.held, seconds)
 
 

@@ -24,7 +24,8 @@ from integration.processes import Process, wait_until
 Object = dict[str, Any]
 GROUP = names.GROUP_VERSION
 REPOSITORY = Path(__file__).resolve().parents[1]
-WAIT = 30.0
+WAIT = 60.0
+"""For what takes a second or two, or a Lease of 15 s that has to run out first."""
 
 
 def cluster(name: str = "kafka", **spec: Any) -> dict[str, Any]:
@@ -67,7 +68,7 @@ class OperatorProcess:
     def probe(self, path: str) -> int:
         """HTTP status of /healthz or /readyz; 0: no answer in time."""
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port()}{path}", timeout=5) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port()}{path}", timeout=15) as answer:
                 return int(answer.status)
         except urllib.error.HTTPError as error:
             return error.code
@@ -76,7 +77,7 @@ class OperatorProcess:
 
     def metrics(self) -> dict[str, float]:
         """`name{labels}` -> value."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port()}/metrics", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port()}/metrics", timeout=30) as answer:
             lines = answer.read().decode().splitlines()
         pairs = (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
         return {name: float(value) for name, value in pairs}

@@ -91,24 +91,27 @@ def wait_until(
     what: str,
     probe: Callable[[], T | None],
     *,
-    seconds: float = 30,
+    seconds: float = 60,
     every: float = 0.05,
     processes: Sequence[Process] = (),
 ) -> T:
     """Call `probe` until it gives something true -> that.
+
+    The last look begins after the deadline: one that a standing machine cut short costs nothing.
 
     Raises:
         ServerError: nothing true within `seconds`, or one of `processes` has ended.
     """
     deadline = time.monotonic() + seconds
     while True:
+        late = time.monotonic() > deadline
         found = probe()
         if found:
             return found
         for process in processes:
             if not process.running:
                 raise ServerError(f"waiting for {what}: a process ended\n{process.output()[-3000:]}")
-        if time.monotonic() > deadline:
+        if late:
             tails = "\n".join(process.output()[-1500:] for process in processes)
             raise ServerError(f"waiting for {what}: not within {seconds:g} s\n{tails}")
         time.sleep(every)

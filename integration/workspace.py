@@ -112,7 +112,7 @@ def unmount_below(path: Path) -> None:
     """Unmount every file system below `path`, the innermost first."""
     for point in reversed([point for point in _mount_points() if point.is_relative_to(path)]):
         # A process that was killed a moment ago may not have let go of its files yet.
-        wait_until(f"umount {point}", functools.partial(_unmount, point), seconds=10)
+        wait_until(f"umount {point}", functools.partial(_unmount, point))
 
 
 def _unmount(point: Path) -> bool:

@@ -56,7 +56,7 @@ class Kubectl:
         self.program = program
         self.kubeconfig = kubeconfig
 
-    def __call__(self, *words: str, stdin: str | None = None, seconds: float = 60) -> str:
+    def __call__(self, *words: str, stdin: str | None = None, seconds: float = 120) -> str:
         """Run `kubectl words`, `stdin` for `-f -` -> its output.
 
         Raises:
@@ -93,9 +93,29 @@ def await_kinds(kubectl: Kubectl, *definitions: str) -> None:
         KubectlError: one is not established in time.
         ServerError: a kind is not served in time.
     """
-    kubectl("wait", "--for=condition=Established", *(f"crd/{one}" for one in definitions), "--timeout=30s")
+    kubectl("wait", "--for=condition=Established", *(f"crd/{one}" for one in definitions), "--timeout=60s")
     for plural in definitions:
         wait_until(f"{plural} to be served", functools.partial(_is_served, kubectl, plural), every=0.2)
+
+
+def await_right(kubectl: Kubectl, user: str, *right: str) -> None:
+    """Wait until a user has a right, in the words of `kubectl auth can-i`.
+
+    The server decides by a copy of roles and bindings that follows what is stored.
+
+    Raises:
+        ServerError: not in time.
+    """
+    wait_until(
+        f"the right of {user}: {' '.join(right)}", functools.partial(_has, kubectl, user, right), every=0.2
+    )
+
+
+def _has(kubectl: Kubectl, user: str, right: tuple[str, ...]) -> bool:
+    try:
+        return kubectl("auth", "can-i", *right, "--as", user).strip() == "yes"
+    except KubectlError:  # as it ends where the answer is no
+        return False
 
 
 def _is_served(kubectl: Kubectl, plural: str) -> bool:

@@ -14,10 +14,21 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 Config = Mapping[str, Any]
 ANSWER_SECONDS = 30
 """For an answer, and until every broker knows what it was about."""
-OPEN_SECONDS = 3.0
-"""A transaction still without its markers after that is taken as one that stays open."""
+OPEN_SECONDS = 10.0
+"""A transaction still without its markers after that is taken as one that stays open; a busy machine takes seconds."""
 AGAIN_SECONDS = 0.1
 """Between two questions to a broker: each takes a connection of its own."""
+_READ_ON = frozenset({KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError._TIMED_OUT, KafkaError._TRANSPORT})
+"""What librdkafka says and reads on: it asks for the group's coordinator even where partitions are assigned by hand,
+without a right on the group or in vain; of a broker that is away it tells and connects again."""
+_PASSING = frozenset(
+    {
+        KafkaError._TIMED_OUT,
+        KafkaError._TRANSPORT,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.LEADER_NOT_AVAILABLE,
+    }
+)
 
 
 def unique(stem: str) -> str:
@@ -71,6 +82,7 @@ def remake_topic(
         except KafkaException:
             if time.monotonic() > deadline:
                 raise
+            time.sleep(AGAIN_SECONDS)
     # Old and new look alike; brokers learn of changes in their order, and so of this one last.
     last = create_topic(config, unique("remade"), assignments[:1])
     delete_topic(config, last)
@@ -210,13 +222,24 @@ def _find_all_bounds(config: Config, topic: str, deadline: float) -> dict[int, t
     try:
         return {
             partition: _find_bounds(consumer, TopicPartition(topic, partition), deadline)
-            for partition in _describe_partitions(consumer, topic)
+            for partition in _describe_partitions(consumer, topic, deadline)
         }
     finally:
         consumer.close()
 
 
-def _describe_partitions(consumer: Consumer, topic: str) -> list[int]:
+def _describe_partitions(consumer: Consumer, topic: str, deadline: float) -> list[int]:
+    """Asked again where no answer comes, or one of a broker that has not learned of the topic yet."""
+    while True:
+        try:
+            return _ask_partitions(consumer, topic)
+        except KafkaException as error:
+            if error.args[0].code() not in _PASSING or time.monotonic() > deadline:
+                raise
+            time.sleep(AGAIN_SECONDS)
+
+
+def _ask_partitions(consumer: Consumer, topic: str) -> list[int]:
     described = consumer.list_topics(topic, timeout=10).topics[topic]
     if described.error is not None:
         raise KafkaException(described.error)
@@ -232,6 +255,7 @@ def _find_bounds(consumer: Consumer, place: TopicPartition, deadline: float) -> 
             bounds = None
             if time.monotonic() > deadline:
                 raise
+            time.sleep(AGAIN_SECONDS)
         if bounds is not None:
             return int(bounds[0]), int(bounds[1])
         if time.monotonic() > deadline:
@@ -262,9 +286,7 @@ class _Rest:
         elif error.code() == KafkaError._PARTITION_EOF:
             self._stopped[partition] = time.monotonic()
             self._reach(partition, offset)
-        elif error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:
-            # librdkafka asks for the group's coordinator even where partitions are assigned by hand;
-            # without a right on the group it says so and reads on.
+        elif error.code() not in _READ_ON:
             raise KafkaException(error)
         return error is None and offset < end
 

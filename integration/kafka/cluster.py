@@ -201,22 +201,24 @@ class KafkaCluster:
         return path.read_text(errors="replace")
 
     def wait_registered(self, seconds: float = 60) -> None:
-        """Wait until Kafka lists exactly the brokers that run (after `kill` about 10 s).
+        """Wait until each broker that runs lists exactly those that run (after `kill` about 10 s).
+
+        They learn of each other one after the other, and a client asks any of them.
 
         Raises:
             ServerError: not within `seconds`, or a node that should run has ended.
         """
         wanted = {node for node in self._running if node != CONTROLLER_ID}
-        admin = AdminClient(
-            {**self.client_config(), "reconnect.backoff.ms": 50, "reconnect.backoff.max.ms": 100},
-            logger=_quiet,
-        )
-        wait_until(
-            f"brokers {sorted(wanted)}",
-            lambda: _listed(admin) == wanted,
-            seconds=seconds,
-            processes=list(self._running.values()),
-        )
+        processes = list(self._running.values())
+        for broker in sorted(wanted):
+            config = {**self.client_config(), "bootstrap.servers": self.layout.address(broker)}
+            wait_until(
+                f"brokers {sorted(wanted)} as broker {broker} lists them",
+                lambda config=config: _listed(config) == wanted,
+                seconds=seconds,
+                every=0.1,
+                processes=processes,
+            )
 
     def close(self) -> None:
         """Stop brokers, then the controller (the other way round they hang); remove everything."""
@@ -280,8 +282,10 @@ def _scram(security: Sasl | None) -> Iterable[str]:
         yield f"{MECHANISM}=[name={name},password={password}]"
 
 
-def _listed(admin: AdminClient) -> set[int]:
+def _listed(config: Mapping[str, Any]) -> set[int]:
+    """As the one broker of `config` says; a client that has not asked before is connected to no other."""
+    patient = {"reconnect.backoff.ms": 50, "reconnect.backoff.max.ms": 100}
     try:
-        return set(admin.list_topics(timeout=2).brokers)
+        return set(AdminClient({**config, **patient}, logger=_quiet).list_topics(timeout=5).brokers)
     except KafkaException:
         return set()

@@ -79,7 +79,7 @@ def grant(admin_config: Mapping[str, Any], rights: Iterable[AclBinding]) -> None
     """
     admin = AdminClient(dict(admin_config))
     for result in admin.create_acls(list(rights)).values():
-        result.result(timeout=15)
+        result.result(timeout=60)
 
 
 def revoke(admin_config: Mapping[str, Any], rights: Iterable[AclBinding]) -> None:
@@ -99,7 +99,7 @@ def revoke(admin_config: Mapping[str, Any], rights: Iterable[AclBinding]) -> Non
     ]  # fmt: skip
     admin = AdminClient(dict(admin_config))
     for result in admin.delete_acls(filters).values():
-        result.result(timeout=15)
+        result.result(timeout=60)
 
 
 def _allow(

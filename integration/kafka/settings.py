@@ -68,12 +68,16 @@ class Layout:
 
     @property
     def bootstrap(self) -> str:
-        return ",".join(f"127.0.0.1:{self.ports[broker.id]}" for broker in self.brokers)
+        return ",".join(self.address(broker.id) for broker in self.brokers)
+
+    def address(self, broker: int) -> str:
+        """`host:port` of one broker."""
+        return f"127.0.0.1:{self.ports[broker]}"
 
 
 def build_broker(layout: Layout, spec: BrokerSpec) -> str:
     """The server.properties of one broker."""
-    address = f"{_listener(layout)}://127.0.0.1:{layout.ports[spec.id]}"
+    address = f"{_listener(layout)}://{layout.address(spec.id)}"
     return _render(
         {
             **_shared(layout),

@@ -22,7 +22,9 @@ async def until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
 def wait_until(what: str, find: Callable[[], T | None], seconds: float = 10.0) -> T:
     """The first thing that `find` gives other than None or False; AssertionError after so many seconds."""
     deadline = time.monotonic() + seconds
-    while not (found := find()):
-        assert time.monotonic() < deadline, f"no {what} within {seconds:g} s"
+    while True:
+        late = time.monotonic() > deadline  # before the look: the last one is never cut short
+        if found := find():
+            return found
+        assert not late, f"no {what} within {seconds:g} s"
         time.sleep(LOOK_SECONDS)
-    return found
