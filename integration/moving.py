@@ -9,9 +9,10 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from kafka import KafkaAdminClient, TopicPartition
@@ -26,7 +27,7 @@ from evenkeel.reasons import Reason
 from integration.kafka.clients import create_topic, produce, read_all, unique
 from integration.kafka.cluster import KafkaCluster
 from integration.kafka.disks import MIB
-from integration.processes import Process, wait_until
+from integration.processes import Process, ServerError, wait_until
 from scripts.provision import cache
 
 Rows = Sequence[Sequence[int]]
@@ -59,6 +60,18 @@ class Topic:
             places = admin.places([self.name])
         return [places[key].replicas for key in sorted(places)]
 
+    def await_replicas(self, *wanted: tuple[int, ...]) -> None:
+        """Wait until it lies there as a broker tells, which learns of it after the controller.
+
+        Raises:
+            AssertionError: it does not.
+        """
+        with suppress(ServerError):
+            wait_until(
+                f"{self.name} on {wanted}", lambda: self.replicas() == list(wanted), seconds=20, every=0.2
+            )
+        assert self.replicas() == list(wanted), "in this order"
+
     def move(self, partition: int, target: Sequence[int], target_dir: str | None = None) -> Move:
         """From where the partition was made."""
         source = self.rows[partition]
@@ -85,7 +98,7 @@ class Execution:
         """Ctrl-C."""
         os.kill(self.process.pid, signal.SIGINT)
 
-    def end(self, code: int, seconds: float = 120) -> str:
+    def end(self, code: int, seconds: float = 200) -> str:
         """Wait for the end; returns what was printed."""
         found = self.process.wait(seconds)
         assert found == code, self.process.output()
@@ -97,7 +110,7 @@ def run_evenkeel(folder: Path, *words: str) -> str:
     log = folder / f"{secrets.token_hex(4)}.log"
     environment = {"PYTHONPATH": str(cache.REPOSITORY / "operator")}
     process = Process([sys.executable, "-m", "evenkeel", *words], log, environment)
-    assert process.wait(60) == 0, process.output()
+    assert process.wait(120) == 0, process.output()
     printed = process.output()  # JSON, and sentences around it
     return printed[printed.index("{") : printed.rindex("}") + 1]
 
@@ -236,9 +249,26 @@ def ask(cluster: KafkaCluster, question: Callable[[Admin], T], seconds: float = 
             time.sleep(0.2)  # a refusal at once would be asked for a thousand times
 
 
+def await_clean(admin: Admin, topics: Sequence[str], left: Mapping[str, str] = MappingProxyType({})) -> None:
+    """Wait until nothing is under way and no throttle is set but those of `left`, as brokers tell.
+
+    The controller has done it when an executor ends; any broker is asked, and learns of it later.
+
+    Raises:
+        AssertionError: something is left.
+    """
+
+    def found() -> tuple[dict[Key, Any], dict[str, str]]:
+        return admin.under_way(), admin.throttles(topics)
+
+    with suppress(ServerError):
+        wait_until("nothing left", lambda: found() == ({}, left), seconds=20, every=0.2)
+    assert found() == ({}, left)
+
+
 def await_copying(execution: Execution, admin: Admin) -> None:
     """Wait until something of it is under way."""
-    wait_until("a reassignment", admin.under_way, seconds=40, every=0.2, processes=[execution.process])
+    wait_until("a reassignment", admin.under_way, seconds=90, every=0.2, processes=[execution.process])
 
 
 def _change(key: str, value: str | None) -> dict[str, tuple[Any, str | None]]:

@@ -18,7 +18,7 @@ from integration.kafka.cluster import KafkaCluster
 from integration.kafka.disks import may_mount
 from integration.kafka.settings import BrokerSpec
 from integration.keeper import Keeper, build_desired, plain
-from integration.moving import Admin, Topic
+from integration.moving import Admin, Topic, await_clean
 from integration.processes import wait_until
 
 DISKS = [BrokerSpec(number, disks=(256,)) for number in (1, 2, 3)]
@@ -43,7 +43,7 @@ class Uneven(Topic):
     def leads_as_preferred(self) -> bool:
         """Whether each partition's first replica leads it."""
         found = (
-            AdminClient(self._cluster.client_config()).list_topics(self.name, timeout=10).topics[self.name]
+            AdminClient(self._cluster.client_config()).list_topics(self.name, timeout=30).topics[self.name]
         )
         return all(one.leader == one.replicas[0] for one in found.partitions.values())
 
@@ -109,11 +109,11 @@ def wait_plan(keeper: Keeper, state: PlanState, reason: Reason) -> PlanReport:
 
 
 def wait_copying(keeper: Keeper, admin: Admin) -> None:
-    wait_until("a reassignment", admin.under_way, seconds=40, every=0.2, processes=[keeper.process])
+    wait_until("a reassignment", admin.under_way, seconds=90, every=0.2, processes=[keeper.process])
 
 
 def assert_clean(admin: Admin, topic: Uneven) -> None:
-    assert (admin.under_way(), admin.throttles([topic.name])) == ({}, {})
+    await_clean(admin, [topic.name])
     assert topic.digest() == topic.before
 
 
