@@ -93,7 +93,7 @@ def test_a_job_completes_when_its_pod_is_said_to_have_succeeded(kube_admin: Kube
     pod = wait_until("the pod", lambda: kube_admin(*pods).strip())
     done = json.dumps({"status": {"phase": "Succeeded"}})
     kube_admin("patch", pod, "-n", namespace, "--subresource=status", "--type=merge", "-p", done)
-    kube_admin("wait", "--for=condition=Complete", "job/work", "-n", namespace, "--timeout=30s")
+    kube_admin("wait", "--for=condition=Complete", "job/work", "-n", namespace, "--timeout=60s")
 
 
 def test_a_killed_server_returns_with_what_was_stored(own_apiserver: ApiServer) -> None:

@@ -39,7 +39,7 @@ def log_dirs(cluster: KafkaCluster, broker: int) -> dict[str, dict[str, Any]]:
 
 def identity(cluster: KafkaCluster) -> DescribeClusterResult:
     admin = AdminClient(cluster.client_config())
-    described: DescribeClusterResult = admin.describe_cluster().result(10)
+    described: DescribeClusterResult = admin.describe_cluster().result(30)
     return described
 
 
@@ -52,7 +52,7 @@ def test_three_brokers_are_up(
     # Told, not asserted: 3 to 5 s on an idle machine of two cores, and this one may be busy.
     record_property("seconds", f"{seconds:.1f}")
     sys.stdout.write(f"3 brokers up in {seconds:.1f} s\n")
-    assert set(AdminClient(cluster.client_config()).list_topics(timeout=10).brokers) == {1, 2, 3}
+    assert set(AdminClient(cluster.client_config()).list_topics(timeout=30).brokers) == {1, 2, 3}
 
 
 def test_records_come_back_by_partition_and_offset(kafka: KafkaCluster) -> None:
@@ -78,7 +78,7 @@ def test_a_topic_that_is_written_all_the_time_is_read_to_where_it_ended(kafka: K
     with ThreadPoolExecutor() as pool:
         writing = pool.submit(keep_writing)
         try:
-            found = [message.value() for message in read_all(config, topic, seconds=10)]
+            found = [message.value() for message in read_all(config, topic)]
         finally:
             done.set()
         writing.result(30)
@@ -88,7 +88,7 @@ def test_a_topic_that_is_written_all_the_time_is_read_to_where_it_ended(kafka: K
 def begin_transaction(config: dict[str, Any], topic: str) -> Producer:
     """With one record, which the brokers have."""
     producer = Producer({**config, "transactional.id": topic})
-    producer.init_transactions(20)
+    producer.init_transactions(60)
     producer.begin_transaction()
     producer.produce(topic, b"of a transaction", partition=0)
     assert producer.flush(20) == 0
@@ -281,13 +281,15 @@ def test_what_a_killed_run_left_is_swept_up(kafka_cluster: StartKafka) -> None:
     ) as run:
         assert run.stdout is not None
         place, pid = run.stdout.readline().split()
+        assert Path(
+            place
+        ).is_dir()  # once the run is killed, another worker's sweep may be the first to find it
         run.send_signal(signal.SIGKILL)
-    assert Path(place).is_dir()
     kafka_cluster([BrokerSpec(1)])
-    assert not Path(place).exists()
+    wait_until("the end of a sweep that another worker is at", lambda: not Path(place).exists())
     assert place not in Path("/proc/self/mounts").read_text()
-    with pytest.raises(ProcessLookupError):
-        os.kill(int(pid), 0)
+    # Until its new parent has asked for its exit status, a killed orphan is still listed.
+    wait_until("the end of the broker", lambda: not Path(f"/proc/{pid}").exists())
 
 
 def test_what_is_unavailable_is_skipped_but_fails_on_ci(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from evenkeel.errors import ConfigurationError
 from evenkeel.keeper.exchange import ConfigMapExchange
 from evenkeel.kube.client import Kube
 from evenkeel.kube.resources import CONFIG_MAP
-from integration.apiserver.server import ApiServer, Kubectl
+from integration.apiserver.server import ApiServer, Kubectl, await_right
 
 CLUSTER = "demo"
 DESIRED, REPORT = names.desired_name(CLUSTER), names.report_name(CLUSTER)
@@ -51,6 +51,8 @@ async def exchange(
         f"--serviceaccount={namespace}:keeper",
     )
     kube_admin("create", "configmap", REPORT, "-n", namespace)
+    account = f"system:serviceaccount:{namespace}:keeper"
+    await_right(kube_admin, account, "patch", f"configmap/{REPORT}", "-n", namespace)
     token = kube_admin("create", "token", "keeper", "-n", namespace).strip()
     monkeypatch.setenv("KUBECONFIG", str(apiserver.kubeconfig_for(token, "keeper")))
     found = ConfigMapExchange(await Kube.connect(), namespace, DESIRED, REPORT)
@@ -68,10 +70,10 @@ async def test_desired_arrives_with_every_change(
     changes = exchange.watch()
     waiting = asyncio.ensure_future(anext(changes))
     await asyncio.to_thread(apply_desired, kube_admin, namespace, build_desired())
-    assert await asyncio.wait_for(waiting, 20) == build_desired().sealed()
+    assert await asyncio.wait_for(waiting, 60) == build_desired().sealed()
     paused = dataclasses.replace(build_desired(), paused=True)
     await asyncio.to_thread(apply_desired, kube_admin, namespace, paused)
-    assert (await asyncio.wait_for(anext(changes), 20)).paused
+    assert (await asyncio.wait_for(anext(changes), 60)).paused
 
 
 async def test_a_report_is_written_small_and_large_and_read_back(exchange: ConfigMapExchange) -> None:

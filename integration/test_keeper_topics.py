@@ -31,16 +31,16 @@ class Topic:
 
     def get(self, key: str) -> str:
         resource = ConfigResource(ConfigResource.Type.TOPIC, self.name)
-        found = self._admin.describe_configs([resource])[resource].result(10)
+        found = self._admin.describe_configs([resource])[resource].result(30)
         return str(found[key].value)
 
     def set(self, key: str, value: str) -> None:
         change = ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
         resource = ConfigResource(ConfigResource.Type.TOPIC, self.name, incremental_configs=[change])
-        self._admin.incremental_alter_configs([resource])[resource].result(10)
+        self._admin.incremental_alter_configs([resource])[resource].result(30)
 
     def await_value(self, key: str, value: str) -> None:
-        wait_until(f"{key} {value}", lambda: self.get(key) == value, seconds=30, every=0.2)
+        wait_until(f"{key} {value}", lambda: self.get(key) == value, every=0.2)
 
 
 @pytest.fixture

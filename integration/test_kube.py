@@ -18,7 +18,7 @@ from evenkeel.reasons import Reason
 from integration.apiserver.server import ApiServer, Kubectl
 
 TIMES = LeaseTimes(duration=3, deadline=2, period=0.2)
-PATIENT = LeaseTimes(duration=8, deadline=6, period=0.2)
+PATIENT = LeaseTimes(duration=15, deadline=12, period=0.2)
 """Where no lease should run out: a busy machine stands still for seconds."""
 
 
@@ -133,10 +133,10 @@ async def test_watch_follows_what_happens(kube: Kube, namespace: str) -> None:
             await seen.put((kind, item["metadata"]["name"]))
 
     task = asyncio.create_task(follow())
-    await asyncio.wait_for(listed.wait(), 10)
+    await asyncio.wait_for(listed.wait(), 60)
     await kube.apply(CONFIG_MAP, config_map(namespace, "two", x="1"))
     await kube.delete(CONFIG_MAP, "one", namespace)
-    events = [await asyncio.wait_for(seen.get(), 10) for _ in range(3)]
+    events = [await asyncio.wait_for(seen.get(), 60) for _ in range(3)]
     task.cancel()
     assert events == [("ADDED", "one"), ("ADDED", "two"), ("DELETED", "one")]
 
@@ -168,12 +168,12 @@ async def test_one_leader_at_a_time(kube: Kube, namespace: str) -> None:
     await first.acquire()
     holding = asyncio.create_task(first.hold())
     waiting = asyncio.create_task(second.acquire())
-    done, _ = await asyncio.wait([waiting], timeout=10)
+    done, _ = await asyncio.wait([waiting], timeout=PATIENT.duration + 2)
     assert not done
     holding.cancel()
     await asyncio.gather(holding, return_exceptions=True)
     await first.release()
-    await asyncio.wait_for(waiting, 15)
+    await asyncio.wait_for(waiting, 60)
     assert second.held()
     assert not first.held()
 
@@ -186,10 +186,10 @@ async def test_server_that_is_away_or_frozen_is_retryable(
     await lease.acquire()
     own_apiserver.freeze()
     try:
-        await asyncio.wait_for(lease.hold(), 8)
+        await asyncio.wait_for(lease.hold(), 30)
         assert not lease.held()
         with pytest.raises(RetryableError):
-            await asyncio.wait_for(kube.get(CONFIG_MAP, "a", "default"), 20)
+            await asyncio.wait_for(kube.get(CONFIG_MAP, "a", "default"), 60)
     finally:
         own_apiserver.thaw()
     own_apiserver.stop_server()

@@ -19,11 +19,10 @@ from evenkeel.cli.kubectl.decide import Wish, decide
 from evenkeel.cli.kubectl.screen import Screen
 from evenkeel.cli.kubectl.session import RefusedError, Session
 from evenkeel.kube.kubeconfig import connect_user
-from integration.apiserver.server import ApiServer
+from integration.apiserver.server import ApiServer, await_right
 from integration.operator_process import REPOSITORY, Api, cluster
 from integration.processes import Process, wait_until
 
-pytestmark = pytest.mark.timeout(120)
 KIND, PLAN = "rbp", "main-0123456789"
 Object = dict[str, Any]
 
@@ -75,7 +74,7 @@ class Plugin:
         done = subprocess.run(
             self.command(*words),
             env={"PYTHONPATH": str(REPOSITORY / "operator"), "PATH": "/usr/bin:/bin"},
-            stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=60,
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=120,
         )  # fmt: skip
         return done.returncode, done.stdout, done.stderr
 
@@ -195,14 +194,12 @@ def test_a_plan_is_watched_to_its_end(api: Api, plugin: Plugin, tmp_path: Path) 
     following = Process(plugin.command("status", "main", "--watch"), tmp_path / "watch.log", environment)
     try:
         running = {"state": "Running", "percent": 40, "batch": 1, "batches": 1, "moves": 1}
-        wait_until(
-            "the plan to be followed", lambda: "waits for a decision" in following.output(), seconds=30
-        )
+        wait_until("the plan to be followed", lambda: "waits for a decision" in following.output())
         api.patch_status(KIND, PLAN, running)
-        wait_until("progress", lambda: "40 % Running, batch 1 of 1" in following.output(), seconds=30)
+        wait_until("progress", lambda: "40 % Running, batch 1 of 1" in following.output())
         ready = condition("True", "Moved", "1 of 1 moves is done")
         api.patch_status(KIND, PLAN, {"state": "Finished", "percent": 100, "conditions": [ready]})
-        assert following.wait(30) == 0
+        assert following.wait(60) == 0
         assert f"{PLAN}: Moved: 1 of 1 moves is done" in following.output()
     finally:
         following.stop()
@@ -217,6 +214,8 @@ def test_a_right_that_is_missing_is_named(api: Api, plugin: Plugin, apiserver: A
     api.kubectl("create", "role", "viewer", "-n", api.namespace, "--verb=get,list,watch", rules)
     who = f"--serviceaccount={api.namespace}:viewer"
     api.kubectl("create", "rolebinding", "viewer", "-n", api.namespace, "--role=viewer", who)
+    user = f"system:serviceaccount:{api.namespace}:viewer"
+    await_right(api.kubectl, user, "list", "rebalanceplans.evenkeel.dev", "-n", api.namespace)
     token = api.kubectl("create", "token", "viewer", "-n", api.namespace).strip()
     viewer = Plugin(api, apiserver.kubeconfig_for(token, f"viewer-{api.namespace}"))
     assert viewer("plan")[0] == 0

@@ -281,7 +281,7 @@ async def call(socket: Path, method: str, request: Message, answer: type[A]) -> 
             request_serializer=type(request).SerializeToString,
             response_deserializer=answer.FromString,
         )
-        found: A = await stub(request, timeout=20)
+        found: A = await stub(request, timeout=60)
         return found
 
 
@@ -376,7 +376,7 @@ def test_from_kafka_to_a_pods_folder(site: Site) -> None:
     cache = site.start_cache()
     site.want(None)
     wait_until("the restart", lambda: not site.status().get("revisions"), processes=[cache])
-    mounter.stop()
+    mounter.stop(30)
     mounter = site.start_mounter()
     wait_until("the socket", sockets[0].is_socket, processes=[mounter])
     assert (target / shard_name(0)).exists(), "it is mounted, so it stays"
@@ -385,7 +385,7 @@ def test_from_kafka_to_a_pods_folder(site: Site) -> None:
     assert not target.exists()
     wait_until("removal", lambda: not any(site.store.iterdir()), processes=[cache])
     for process in (cache, mounter):
-        process.stop()
+        process.stop(30)
         assert process.wait(1) == 0, process.output()
 
 
@@ -407,7 +407,7 @@ def test_a_loader_of_another_dataset_is_kept_out(site: Site) -> None:
         token = site.kubectl(
             "create", "token", "-n", site.namespace, account, f"--audience={audience}"
         ).strip()
-        connection = http.client.HTTPConnection("127.0.0.1", site.port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", site.port, timeout=60)
         path = manifest_path(DATASET_UID, built.digest)
         connection.request("PUT", path, built.stored, {"Authorization": f"Bearer {token}"})
         assert connection.getresponse().status == status

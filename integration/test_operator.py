@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from evenkeel import names
+from evenkeel.controller.act import PROGRESS_SECONDS
 from evenkeel.domain.exchange import Fault, SealReport
 from evenkeel.reasons import Reason
-from integration.apiserver.server import ApiServer, install_kinds
+from integration.apiserver.server import ApiServer, await_right, install_kinds
 from integration.operator_process import Api, KeeperDouble, OperatorProcess, StartOperator, cluster, topic
 from integration.processes import wait_until
 from scripts.provision import cache
@@ -38,7 +39,7 @@ def test_cluster_becomes_ready_by_its_report(api: Api, start_operator: StartOper
     keeper.start()
     api.await_condition("bcl", "kafka", ("False", "Starting"))
     keeper.say()
-    api.kubectl("wait", "--for=condition=Ready", "bcl/kafka", "-n", api.namespace, "--timeout=30s")
+    api.kubectl("wait", "--for=condition=Ready", "bcl/kafka", "-n", api.namespace, "--timeout=60s")
     status = (api.get("bcl", "kafka") or {})["status"]
     assert status["brokers"] == 3
     assert status["maxFillPermille"] == 500
@@ -58,9 +59,9 @@ def test_keeper_has_just_its_two_config_maps(
     api.apply(cluster())
     account = names.keeper_name("kafka")
     api.await_object("rolebinding", account)
-    who = f"--as=system:serviceaccount:{api.namespace}:{account}"
-    can = ["auth", "can-i", "-n", api.namespace, who]
-    assert api.kubectl(*can, "patch", f"configmap/{names.report_name('kafka')}").strip() == "yes"
+    user = f"system:serviceaccount:{api.namespace}:{account}"
+    await_right(api.kubectl, user, "patch", f"configmap/{names.report_name('kafka')}", "-n", api.namespace)
+    can = ["auth", "can-i", "-n", api.namespace, "--as", user]
     for words in (["list", "configmaps"], ["get", "secrets"], ["get", "configmap/other"]):
         with pytest.raises(RuntimeError, match=r".*"):
             api.kubectl(*can, *words)
@@ -82,12 +83,12 @@ def test_topic_and_dataset_go_all_the_way(api: Api, start_operator: StartOperato
     job = api.await_object("job", "digits-producer-0")
     assert job["spec"]["completions"] == job["spec"]["parallelism"] == 2
     keeper.say_all_well(planned_records=100, planned_slices=4, acknowledged_records=40, finished_slices=1)
-    wait_until("percent", lambda: _percent(api) == 40, seconds=20, every=0.2)
+    wait_until("percent", lambda: _percent(api) == 40, every=0.2)
     keeper.say_all_well(planned_records=100, planned_slices=4, acknowledged_records=100, finished_slices=4)
     api.await_object("job", "digits-sealer-0")
     api.await_condition("tds", "digits", ("False", "Sealing"))
     keeper.say_all_well(planned_records=100, planned_slices=4, finished_slices=4, seal=seal())
-    api.kubectl("wait", "--for=condition=Ready", "tds/digits", "-n", api.namespace, "--timeout=30s")
+    api.kubectl("wait", "--for=condition=Ready", "tds/digits", "-n", api.namespace, "--timeout=60s")
     status = (api.get("tds", "digits") or {})["status"]
     assert status["revision"]["digest"] == DIGEST
     keeper.await_desired("journal is let go", lambda one: not one.datasets[0].follow)
@@ -150,7 +151,7 @@ def test_failed_job_gives_its_reason_and_is_tried_again(api: Api, start_operator
 
 
 def _await_pod(api: Api, selector: str) -> str:
-    found = wait_until(f"pod {selector}", lambda: api.list("pod", selector), seconds=30, every=0.2)
+    found = wait_until(f"pod {selector}", lambda: api.list("pod", selector), every=0.2)
     return str(found[0]["metadata"]["name"])
 
 
@@ -167,7 +168,9 @@ def test_preload_makes_nodes_warm_and_releases_pods(api: Api, start_operator: St
     keeper.say_all_well(planned_slices=1, finished_slices=1, seal=seal())
     api.await_condition("tds", "digits", ("True", "Sealed"))
     wait_until("wanted", lambda: (api.get("ncache", node) or {"spec": {}})["spec"].get("wanted"), every=0.2)
-    assert (api.get("node", node) or {})["metadata"]["labels"][names.LABEL_CACHE_NODE] == "true"
+    wait_until(
+        "the node's label", lambda: _labels(api, node).get(names.LABEL_CACHE_NODE) == "true", every=0.2
+    )
     api.await_condition("tds", "digits", ("False", "CacheUnavailable"), "Preloaded")
     generation = {"observedGeneration": 1, "endpoint": "http://10.0.0.9:7443", "diskTotalBytes": 10_000}
     api.patch_status("ncache", node, generation)
@@ -182,18 +185,18 @@ def test_preload_makes_nodes_warm_and_releases_pods(api: Api, start_operator: St
     pod = api.get("pod", "rank") or {}
     assert pod["spec"]["schedulingGates"] == [{"name": "example.com/other"}]
     assert names.warm_label(uid) in json.dumps(pod["spec"]["affinity"])
-    assert (api.get("node", node) or {})["metadata"]["labels"][names.warm_label(uid)] == "true"
-    assert "Warm" in api.kubectl(
-        "get", "events", "-n", api.namespace, "--field-selector=involvedObject.name=rank"
-    )
+    assert _labels(api, node)[names.warm_label(uid)] == "true"
+    told = ("get", "events", "-n", api.namespace, "--field-selector=involvedObject.name=rank")
+    # It is written after the pod that it tells of.
+    wait_until("the event of the release", lambda: "Warm" in api.kubectl(*told), every=0.2)
     api.delete("pod", "rank")
-    wait_until(
-        "the warm label to go",
-        lambda: names.warm_label(uid) not in (api.get("node", node) or {})["metadata"]["labels"],
-        every=0.2,
-    )
+    wait_until("the warm label to go", lambda: names.warm_label(uid) not in _labels(api, node), every=0.2)
     api.kubectl("delete", "node", node)
     api.await_absent("ncache", node)
+
+
+def _labels(api: Api, node: str) -> dict[str, str]:
+    return dict((api.get("node", node) or {})["metadata"]["labels"])
 
 
 def _gated_pod() -> dict[str, Any]:
@@ -263,7 +266,7 @@ def test_deletion_leaves_no_orphan(api: Api, start_operator: StartOperator) -> N
         api.delete(kind, name)
     kinds = "configmap,deployment,job,pod,role,rolebinding,serviceaccount,btp,bcl,tds"
     selector = f"{names.LABEL_MANAGED_BY}={names.MANAGED_BY}"
-    wait_until("no orphan", lambda: not _ours(api, kinds, selector), seconds=60, every=0.5)
+    wait_until("no orphan", lambda: not _ours(api, kinds, selector), seconds=120, every=0.5)
 
 
 def _ours(api: Api, kinds: str, selector: str) -> list[dict[str, Any]]:
@@ -287,6 +290,21 @@ def test_same_name_again_gets_objects_of_its_own(api: Api, start_operator: Start
     wait_until("the new keeper", owned, seconds=60, every=0.2)
 
 
+class Silence:
+    """Of an operator: nothing was written for longer than progress is held back."""
+
+    def __init__(self, operator: OperatorProcess) -> None:
+        self._operator = operator
+        self._writes, self._since = -1.0, 0.0
+
+    def lasts(self) -> bool:
+        """Whether it does by now; to be asked all the time."""
+        found = self._operator.writes()
+        if found != self._writes:
+            self._writes, self._since = found, time.monotonic()
+        return time.monotonic() - self._since > PROGRESS_SECONDS + 3
+
+
 def test_idle_writes_nothing(api: Api, start_operator: StartOperator) -> None:
     operator = start_operator()
     api.apply(cluster(), topic("events", "events", partitions=3), dataset())
@@ -298,7 +316,7 @@ def test_idle_writes_nothing(api: Api, start_operator: StartOperator) -> None:
     keeper.await_desired("journal is let go", lambda one: not one.datasets[0].follow)
     keeper.say_all_well(seal=seal())
     api.await_condition("btp", "events", ("True", "Ready"))
-    time.sleep(6)  # progress that was held back
+    wait_until("the last of what was held back", Silence(operator).lasts, seconds=90, every=0.5)
     before = operator.writes()
     time.sleep(20)
     assert operator.writes() == before
@@ -343,12 +361,12 @@ def test_paused_leader_writes_nothing_after_another_leads(api: Api, start_operat
     second = start_operator()
     second.port()
     first.process.freeze()
-    wait_until("the second to lead", second.is_leader, seconds=40, every=0.5)
+    wait_until("the second to lead", second.is_leader, every=0.5)
     before = second.writes()
     api.apply(cluster())
     api.await_object("deployment", names.keeper_name("kafka"))
     first.process.thaw()
-    wait_until("the first to step down", lambda: first.is_leader() is False, seconds=10, every=0.1)
+    wait_until("the first to step down", lambda: first.is_leader() is False, every=0.1)
     assert second.writes() > before
     wait_until("the second to lead still", second.is_leader)
 
@@ -370,15 +388,15 @@ def test_outage_and_absent_kinds(own_apiserver: ApiServer, tmp_path: Path) -> No
     api = Api(kubectl, "default")
     operator = OperatorProcess(own_apiserver.kubeconfig(), "evenkeel-system", tmp_path / "operator.log")
     try:
-        assert operator.probe("/readyz") == 503
+        assert wait_until("an answer", lambda: operator.probe("/readyz"), every=0.2) == 503
         folder = str(cache.REPOSITORY / "crds")
         install_kinds(kubectl, folder)
-        wait_until("readiness", lambda: operator.probe("/readyz") == 200, seconds=20, every=0.2)
+        wait_until("readiness", lambda: operator.probe("/readyz") == 200, every=0.2)
         api.apply(cluster(), topic("events", "events"))
         api.await_condition("btp", "events", ("False", "ClusterNotReady"))
         own_apiserver.stop_server()
-        wait_until("the lease to run out", lambda: operator.is_leader() is False, seconds=20, every=0.2)
-        assert operator.probe("/healthz") == 200
+        wait_until("the lease to run out", lambda: operator.is_leader() is False, every=0.2)
+        assert wait_until("an answer", lambda: operator.probe("/healthz"), every=0.2) == 200
         own_apiserver.start_server()
         api.delete("btp", "events")
         api.apply(topic("later", "later"))
@@ -386,7 +404,7 @@ def test_outage_and_absent_kinds(own_apiserver: ApiServer, tmp_path: Path) -> No
         keeper = KeeperDouble(api, "kafka")
         keeper.await_desired("the ghost to go", lambda one: [each.name for each in one.topics] == ["later"])
         operator.process._child.send_signal(signal.SIGTERM)
-        wait_until("its end", lambda: not operator.process.running, seconds=10)
+        wait_until("its end", lambda: not operator.process.running)
     finally:
         operator.process.stop()
         print(operator.process.output()[-20000:])  # noqa: T201 - shown when the test fails

@@ -216,4 +216,4 @@ def test_routes_scores_and_drift_are_in_status_events_columns_and_metrics(
         "the event of the score", lambda: "score NodeLoad does not count: no load" in events(), every=0.2
     )
     regret = "evenkeel_routes_worst_regret_ratio"
-    wait_until("metrics", lambda: operator.metrics().get(regret, 0.0) >= 0.01, seconds=30, every=0.5)
+    wait_until("metrics", lambda: operator.metrics().get(regret, 0.0) >= 0.01, every=0.5)

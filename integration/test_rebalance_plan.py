@@ -190,14 +190,14 @@ def test_from_proposal_to_end(api: Api, start_operator: StartOperator) -> None:
     api.await_condition("rbp", NAME, ("False", "Moving"))
     status = (api.get("rbp", NAME) or {})["status"]
     assert (status["state"], status["percent"], status["etaSeconds"]) == ("Running", 50, 10)
-    wait_until("the event", lambda: "began with batch 1 of 1" in _events(api), seconds=30, every=0.3)
+    wait_until("the event", lambda: "began with batch 1 of 1" in _events(api), every=0.3)
     report(keeper, PlanState.FINISHED, Reason.MOVED, bytes_done=1000, percent=100, moves_done=1, events=news)
-    api.kubectl("wait", "--for=condition=Ready", f"rbp/{NAME}", "-n", api.namespace, "--timeout=30s")
+    api.kubectl("wait", "--for=condition=Ready", f"rbp/{NAME}", "-n", api.namespace, "--timeout=60s")
     assert api.condition("rbp", NAME) == ("True", "Moved")
     keeper.await_desired("the end", lambda one: one.plan is None)
     assert _finalizers(api), "until the keeper says that nothing is under way"
     keeper.say(settled=True)
-    wait_until("the finalizer to go", lambda: not _finalizers(api), seconds=30, every=0.3)
+    wait_until("the finalizer to go", lambda: not _finalizers(api), every=0.3)
 
 
 def _events(api: Api) -> str:
@@ -223,7 +223,7 @@ def test_progress_is_written_at_most_every_five_seconds(api: Api, start_operator
         versions.add((api.get("rbp", NAME) or {})["metadata"]["resourceVersion"])
     allowed = (time.monotonic() - began) / 5 + 2
     assert len(versions) <= allowed
-    wait_until("the newest percent", lambda: _percent(api) == 13, seconds=15, every=0.3)
+    wait_until("the newest percent", lambda: _percent(api) == 13, every=0.3)
 
 
 def _percent(api: Api) -> int:

@@ -88,9 +88,9 @@ def test_observe_measures_everything(sasl_kafka: KafkaCluster) -> None:
         assert admin.list_partition_reassignments() == {}
         assert admin.describe_configs([AdminResource(ConfigResourceType.TOPIC, topic)])
     described = AdminClient(sasl_kafka.client_config("observe"))
-    assert topic in described.list_topics(timeout=10).topics
+    assert topic in described.list_topics(timeout=30).topics
     broker = ConfigResource(ResourceType.BROKER, "1")
-    assert "log.dirs" in described.describe_configs([broker])[broker].result(10)
+    assert "log.dirs" in described.describe_configs([broker])[broker].result(30)
 
 
 def test_observe_makes_and_owns_only_evenkeels_topics(sasl_kafka: KafkaCluster) -> None:
@@ -99,7 +99,7 @@ def test_observe_makes_and_owns_only_evenkeels_topics(sasl_kafka: KafkaCluster) 
         config, unique("__evenkeel_x"), [[1, 2, 3]], message_timestamp_type="LogAppendTime"
     )
     producer = Producer({**config, "transactional.id": unique("evenkeel-keeper")})
-    producer.init_transactions(20)
+    producer.init_transactions(60)
     producer.begin_transaction()
     producer.produce(control, b"claim")
     producer.commit_transaction(20)
@@ -132,7 +132,7 @@ def test_move_moves_throttles_and_creates(sasl_kafka: KafkaCluster) -> None:
         admin.create_partitions({topic: {"count": 2, "assignments": [[3, 1]]}})
     await_topic(sasl_kafka.client_config("move"), topic, 2)
     found = (
-        AdminClient(sasl_kafka.client_config("move")).list_topics(topic, timeout=10).topics[topic].partitions
+        AdminClient(sasl_kafka.client_config("move")).list_topics(topic, timeout=30).topics[topic].partitions
     )
     assert sorted(found[0].replicas) == [2, 3]
     assert len(found) == 2
@@ -148,7 +148,7 @@ def test_without_rights_answers_are_empty_or_refused(sasl_kafka: KafkaCluster) -
             admin.list_partition_reassignments()
         with pytest.raises(TopicAuthorizationFailedError):
             admin.create_topics({unique("mine"): {"assignments": {0: [1]}}})
-    assert topic not in AdminClient(sasl_kafka.client_config("nobody")).list_topics(timeout=10).topics
+    assert topic not in AdminClient(sasl_kafka.client_config("nobody")).list_topics(timeout=30).topics
 
 
 def test_a_granted_right_works_and_a_revoked_one_no_more(sasl_kafka: KafkaCluster) -> None:

@@ -169,11 +169,11 @@ def test_a_hanging_score_is_dropped_and_routing_goes_on(keeper: Keeper, writer: 
     assert reasons(report)["RackLocality"] is Reason.ROUTED
 
     def dropped() -> bool:
-        with urllib.request.urlopen(f"http://127.0.0.1:{keeper.port}/metrics", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{keeper.port}/metrics", timeout=30) as answer:
             text = answer.read().decode()
         return all(
             f'evenkeel_score_drops_total{{reason="{reason}",score="{name}"}}' in text
             for name, reason in (("Hang", "ScoreTimedOut"), ("Moon", "ScoreUnknown"))
         )
 
-    wait_until("the metric", dropped, seconds=20)
+    wait_until("the metric", dropped)
