@@ -68,7 +68,7 @@ class Topic:
         """
         with suppress(ServerError):
             wait_until(
-                f"{self.name} on {wanted}", lambda: self.replicas() == list(wanted), seconds=20, every=0.2
+                f"{self.name} on {wanted}", lambda: self.replicas() == list(wanted), seconds=10, every=0.2
             )
         assert self.replicas() == list(wanted), "in this order"
 
@@ -262,7 +262,7 @@ def await_clean(admin: Admin, topics: Sequence[str], left: Mapping[str, str] = M
         return admin.under_way(), admin.throttles(topics)
 
     with suppress(ServerError):
-        wait_until("nothing left", lambda: found() == ({}, left), seconds=20, every=0.2)
+        wait_until("nothing left", lambda: found() == ({}, left), seconds=10, every=0.2)
     assert found() == ({}, left)
 
 
