@@ -64,7 +64,7 @@ def test_the_usual_queries_give_fractions_of_each_node(exported: Exporter, serve
                 'kafka_network_requestmetrics_totaltimems{request="Produce",quantile="0.99"}': 7.5,
             }
         )
-        answers = ask(LoadSource(server.url))
+        answers = ask(LoadSource(server.url, timeout_seconds=30))
         assert answers.errors == {}
         found = {
             name: {one.labels.get("nodename", ""): one.value for one in samples}

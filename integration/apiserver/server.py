@@ -157,9 +157,10 @@ class ApiServer:
             api._write_credentials()
             api._etcd = workspace.launch("etcd", api._etcd_command())
             api.start_server(seconds)
+            api._wait_for("namespace/default", seconds)
             if controller_manager:
                 api._manager = workspace.launch("controller-manager", api._manager_command())
-                api._wait_for_controllers(seconds)
+                api._wait_for("serviceaccount/default", seconds)
         except BaseException:
             workspace.close()
             raise
@@ -246,15 +247,15 @@ class ApiServer:
         """End the processes and remove everything."""
         self._workspace.close()
 
-    def _wait_for_controllers(self, seconds: float) -> None:
-        assert self._manager is not None
+    def _wait_for(self, name: str, seconds: float) -> None:
+        """What the server, or its controllers, make by themselves some time after they are ready."""
         admin = self.kubectl()
         wait_until(
-            "the default service account",
-            lambda: admin("get", "serviceaccount", "-n", "default", "--ignore-not-found", "-o", "name"),
+            name,
+            lambda: admin("get", name, "-n", "default", "--ignore-not-found", "-o", "name"),
             seconds=seconds,
             every=0.2,
-            processes=[self._manager],
+            processes=[one for one in (self._server, self._manager) if one is not None],
         )
 
     def _write_credentials(self) -> None:
