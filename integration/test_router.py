@@ -96,9 +96,12 @@ def deliver(producer: Producer, topic: str, count: int, size: int = 256 * KIB) -
     return {partition: size / sum(volume.values()) for partition, size in volume.items()}
 
 
-def followed(producer: Producer, table: RouteTable) -> None:
+def followed(producer: Producer, table: RouteTable, mode: RouteMode = RouteMode.TABLE) -> None:
+    """Returns when it is in force: the epoch alone is told a moment before."""
+
     def now() -> bool:
-        return producer.router_stats().topics[table.topic].epoch == table.epoch
+        found = producer.router_stats().topics[table.topic]
+        return (found.epoch, found.mode) == (table.epoch, mode)
 
     wait_until("the table is followed", now)
 
@@ -121,6 +124,7 @@ def test_tables_steer_bytes_and_a_new_one_takes_over(keeper: Keeper, topic: str,
     assert deliver(producer, topic, 120) == pytest.approx(SHARES, abs=0.02)
     table = keeper.publish(topic, (0, 0, 0, 0, 500_000, 500_000))
     followed(producer, table)
+    wait_until("its weights", lambda: _partitions(producer, topic) == {4, 5})
     assert deliver(producer, topic, 40) == pytest.approx({4: 0.5, 5: 0.5}, abs=0.05)
 
 
@@ -150,8 +154,7 @@ def test_a_stale_table_is_mixed_towards_uniform(keeper: Keeper, topic: str, prod
     table = keeper.publish(
         topic, (1_000_000, 0, 0, 0, 0, 0), taken_at_ms=int(time.time() * 1000) - age, valid_ms=hour
     )
-    followed(producer, table)
-    assert producer.router_stats().topics[topic].mode is RouteMode.MIXED
+    followed(producer, table, RouteMode.MIXED)
     shares = deliver(producer, topic, 120)
     assert shares[0] == pytest.approx(0.5 + 0.5 / 6, abs=0.03)
     assert shares[5] == pytest.approx(0.5 / 6, abs=0.03)
@@ -160,10 +163,9 @@ def test_a_stale_table_is_mixed_towards_uniform(keeper: Keeper, topic: str, prod
 def test_a_far_too_old_table_and_a_withdrawn_one_leave_it_to_the_client(
     keeper: Keeper, topic: str, producer: Producer
 ) -> None:
-    followed(producer, keeper.publish(topic, (1_000_000, 0, 0, 0, 0, 0), taken_at_ms=1, valid_ms=1000))
-    assert producer.router_stats().topics[topic].mode is RouteMode.DEFAULT
-    followed(producer, keeper.publish(topic, UNEVEN))
-    assert producer.router_stats().topics[topic].mode is RouteMode.TABLE
+    old = keeper.publish(topic, (1_000_000, 0, 0, 0, 0, 0), taken_at_ms=1, valid_ms=1000)
+    followed(producer, old, RouteMode.DEFAULT)
+    followed(producer, keeper.publish(topic, UNEVEN), RouteMode.TABLE)
     keeper.write(topic, None)
     wait_until("the router notices", lambda: producer.router_stats().topics[topic].mode is RouteMode.DEFAULT)
     assert sum(deliver(producer, topic, 20).values()) == pytest.approx(1.0)
@@ -246,7 +248,7 @@ def test_a_partition_that_lost_its_leader_is_avoided(kafka_cluster: StartKafka) 
 def _partitions(producer: Producer, topic: str) -> set[int]:
     """Partitions that the schedule in force still uses."""
     schedule = producer._state.lanes[topic]._schedule
-    return {p for p in range(3) if schedule is not None and p in schedule}
+    return {p for p in range(len(SIX)) if schedule is not None and p in schedule}
 
 
 def test_the_rights_of_a_dataset_suffice(sasl_kafka: KafkaCluster) -> None:
