@@ -108,8 +108,8 @@ class RouterState:
         """Bring every topic's schedule up to its newest table, its age, bytes and leaders."""
         tables = self.store.tables()
         for topic in [topic for topic in self._followed if topic not in tables]:
-            del self._followed[topic]
             self.runs[topic].follow(None)
+            del self._followed[topic]
         for topic, table in tables.items():
             self._refresh_topic(topic, table, now_ms, leaders.get(topic, ()))
 
@@ -119,7 +119,7 @@ class RouterState:
         run = self.runs.get(topic) or self._open_run(topic)
         followed = self._followed.get(topic)
         if followed is None or followed.table is not table:
-            followed = self._followed[topic] = _Followed(table, run.bytes, self._now)
+            followed = _Followed(table, run.bytes, self._now)
         now_ms = max(now_ms, table.taken_at_ms + self._age_ms(followed))
         written, share = run.bytes - followed.since, self._share(topic, followed)
         due = mixture(table, now_ms=now_ms, written_bytes=written, share=share)
@@ -131,6 +131,7 @@ class RouterState:
             run.follow(effective.weights)
             if effective.weights is not None:
                 self.store.announce(topic, table.plan_offset)
+        self._followed[topic] = followed  # last: a table that statistics tell is in force
 
     def _age_ms(self, followed: _Followed) -> int:
         """Time since the table came here: a wall clock that was set back must not make it last for ever."""
