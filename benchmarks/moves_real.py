@@ -2,7 +2,8 @@
 
 Five brokers with small disks hold two and more GiB in 240 partitions, unevenly. The executor of `evenkeel execute`
 measures, plans and levels them while a client writes and reads numbered records. Then all is put back and done again.
-With `--scenes routed` the keeper itself runs the plan while routed records are written to what moves.
+In the scene `routed` the keeper itself runs the plan while routed records are written to what moves; in `auto` it also
+finds the throttle, by how long the routed client waits.
 """
 
 from __future__ import annotations
@@ -49,16 +50,27 @@ def run_timed(stage: MoveStage, parsed: argparse.Namespace, folder: Path) -> dic
 
 def run_routed(stage: MoveStage, parsed: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """A real keeper publishes routes and runs an approved plan; a routed client writes to what moves."""
+    return _run_by_keeper(stage, parsed, folder, parsed.throttle)
+
+
+def run_auto(stage: MoveStage, parsed: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    """The same with the throttle left to the keeper."""
+    return _run_by_keeper(stage, parsed, folder, None)
+
+
+def _run_by_keeper(
+    stage: MoveStage, parsed: argparse.Namespace, folder: Path, throttle: int | None
+) -> dict[str, Any]:
     from benchmarks.harness.move_keeper import execute_by_keeper, steered
 
     stage.fill()
     with steered(stage, folder / "keeper") as keeper, stage.traced(folder, routed=True) as trace:
         idle = stage.idle(parsed.idle_seconds)
-        moving = execute_by_keeper(stage, keeper, parsed.throttle)
+        moving = execute_by_keeper(stage, keeper, throttle)
         last = stage.idle(parsed.idle_seconds)
     return {
-        "scene": "routed",
-        "throttle": parsed.throttle,
+        "scene": "auto" if throttle is None else "routed",
+        "throttle": throttle,
         "rounds": [{**moving, "idle": idle}],
         "lastIdle": last,
         "client": trace.found,
@@ -67,7 +79,7 @@ def run_routed(stage: MoveStage, parsed: argparse.Namespace, folder: Path) -> di
     }
 
 
-SCENES = {"timed": run_timed, "routed": run_routed}
+SCENES = {"timed": run_timed, "routed": run_routed, "auto": run_auto}
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:

@@ -13,6 +13,7 @@ from benchmarks.harness.mover import Told
 from evenkeel.cli.snapshot import build_connection, measure
 from evenkeel.domain.exchange import DesiredTopic, Policy, Report, TopicRouting
 from evenkeel.domain.moves import Approval, DesiredPlan, PlanReport, PlanState
+from evenkeel.keeper.moving.settings import START_BYTES_PER_SECOND
 from evenkeel.planning.moves import MovesRequest, plan_moves
 from integration.keeper import Keeper, build_desired, plain, read_tables
 from integration.processes import wait_until
@@ -42,15 +43,23 @@ def _routes_active(report: Report) -> bool:
     return any(one.name == LIVE and one.routes is not None and one.routes.active for one in report.topics)
 
 
-def execute_by_keeper(stage: MoveStage, keeper: Keeper, throttle: int) -> dict[str, Any]:
-    """Measure and plan, have the keeper run the plan as one that was approved -> how it went."""
+def execute_by_keeper(stage: MoveStage, keeper: Keeper, throttle: int | None) -> dict[str, Any]:
+    """Measure and plan, have the keeper run the plan as one that was approved -> how it went.
+
+    Args:
+        stage: filled.
+        keeper: that of `steered`.
+        throttle: bytes per second and broker; None: Auto.
+    """
     credentials = keeper.folder / "none"
     credentials.mkdir(exist_ok=True)
     with stage.sampled() as samples:
         begun = time.monotonic()
         snapshot = measure(build_connection(stage.cluster.bootstrap, {}, credentials), 0)
         policy = Policy(enter_percent=3, leave_percent=LEAVE_PERCENT)
-        plan = plan_moves(snapshot, policy, MovesRequest(throttle_bytes_per_second=throttle))
+        plan = plan_moves(
+            snapshot, policy, MovesRequest(throttle_bytes_per_second=throttle or START_BYTES_PER_SECOND)
+        )
         tables = len(read_tables(stage.cluster.client_config()))
         keeper.want(
             plan=DesiredPlan(

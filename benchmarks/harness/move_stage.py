@@ -210,11 +210,12 @@ class MoveStage:
         samples: Sequence[Sample],
         told: Sequence[Told],
         begun: float,
-        throttle: int,
+        throttle: int | None,
     ) -> dict[str, Any]:
-        """One round, timed from `begun`."""
+        """One round, timed from `begun`; without a throttle of the user's there is no ideal time."""
         level = find_level(samples, begun)
         busiest = busiest_bytes(moves)
+        ideal = None if throttle is None else busiest / throttle
         moving = [one.at for one in told if one.what == "turn" and one.reason == "Moving"]
         return {
             "from": begun,
@@ -224,8 +225,9 @@ class MoveStage:
             "endSeconds": round(told[-1].at - begun, 2) if told else None,
             "steps": {one.what: round(one.at - begun, 2) for one in told if one.what != "turn"},
             "busiestBytes": busiest,
-            "idealSeconds": round(busiest / throttle, 2),
-            "ratio": None if level is None else round((level - begun) / (busiest / throttle), 4),
+            "idealSeconds": None if ideal is None else round(ideal, 2),
+            "ratio": None if level is None or ideal is None else round((level - begun) / ideal, 4),
+            "throttles": find_throttles(told, begun),
             "planBytes": sum(move.bytes for move in moves),
             "batches": max((one.batches for one in told), default=0),
             "deviationBefore": round(samples[0].deviation, 4),
@@ -309,6 +311,15 @@ def find_level(samples: Sequence[Sample], begun: float) -> float | None:
             found = None
         elif found is None and one.at >= begun:
             found = one.at
+    return found
+
+
+def find_throttles(told: Sequence[Told], begun: float) -> list[tuple[float, int]]:
+    """(second, bytes per second and broker) whenever the executor changed it."""
+    found: list[tuple[float, int]] = []
+    for one in told:
+        if one.bytes_per_second and (not found or found[-1][1] != one.bytes_per_second):
+            found.append((round(one.at - begun, 1), one.bytes_per_second))
     return found
 
 

@@ -7,6 +7,7 @@ with KafkaCluster.start([BrokerSpec(1, disks=(512,)), BrokerSpec(2, disks=(1024,
 
 from __future__ import annotations
 
+import functools
 import logging
 import uuid
 from base64 import urlsafe_b64encode
@@ -214,7 +215,7 @@ class KafkaCluster:
             config = {**self.client_config(), "bootstrap.servers": self.layout.address(broker)}
             wait_until(
                 f"brokers {sorted(wanted)} as broker {broker} lists them",
-                lambda config=config: _listed(config) == wanted,
+                functools.partial(_lists, config, wanted),
                 seconds=seconds,
                 every=0.1,
                 processes=processes,
@@ -282,10 +283,10 @@ def _scram(security: Sasl | None) -> Iterable[str]:
         yield f"{MECHANISM}=[name={name},password={password}]"
 
 
-def _listed(config: Mapping[str, Any]) -> set[int]:
-    """As the one broker of `config` says; a client that has not asked before is connected to no other."""
+def _lists(config: Mapping[str, Any], wanted: set[int]) -> bool:
+    """Whether the one broker of `config` lists `wanted`; a client that has not asked before is connected to no other."""
     patient = {"reconnect.backoff.ms": 50, "reconnect.backoff.max.ms": 100}
     try:
-        return set(AdminClient({**config, **patient}, logger=_quiet).list_topics(timeout=5).brokers)
+        return set(AdminClient({**config, **patient}, logger=_quiet).list_topics(timeout=5).brokers) == wanted
     except KafkaException:
-        return set()
+        return False

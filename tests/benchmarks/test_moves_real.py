@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from benchmarks import moves_report
-from benchmarks.harness.move_stage import RECORD, Sample, Skew, find_level
+from benchmarks.harness.move_stage import RECORD, Sample, Skew, find_level, find_throttles
+from benchmarks.harness.mover import Told
 from benchmarks.harness.results import build_result, check_result, read_other_rows
 from integration.kafka.disks import MIB
 
@@ -100,8 +101,25 @@ def test_bars_are_of_time_latency_and_records(row: dict[str, Any], holds: list[b
     assert [bar["holds"] for bar in moves_report.build_bars([row])] == holds
 
 
+def test_without_a_throttle_of_the_users_there_is_no_ideal_time() -> None:
+    bars = moves_report.build_bars([{**build_row(ratio=None), "scene": "auto", "throttle": None}])
+    assert [bar["name"].split(" p99")[0] for bar in bars] == [
+        "auto: produce",
+        "auto: consume",
+        "auto: records lost, repeated or damaged",
+    ]
+
+
+def test_a_throttle_is_told_when_it_changes() -> None:
+    rates = ((1.0, 0), (2.0, 10), (3.0, 10), (4.5, 5), (6.0, 10))
+    told = [Told(at, "turn", bytes_per_second=rate) for at, rate in rates]
+    assert find_throttles(told, 1.0) == [(1.0, 10), (3.5, 5), (5.0, 10)]
+
+
 def test_rounds_are_told_and_drawn(tmp_path: Path) -> None:
-    rows = [build_row(), {**build_row(), "scene": "routed"}]
+    auto = build_row(ratio=None)
+    auto["rounds"][0] |= {"idealSeconds": None, "throttles": [[0.0, 10_000_000]]}
+    rows = [build_row(), {**build_row(), "scene": "routed"}, {**auto, "scene": "auto", "throttle": None}]
     result = build_result("moves_real", {}, rows, moves_report.build_bars(rows))
     check_result(result)
     moves_report.print_tables(result)
