@@ -62,7 +62,8 @@ class Sources:
 
 def main(arguments: list[str]) -> int:
     """Run -> exit status: 0 everything holds, 1 something does not or failed, 130 interrupted."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     prepared = Prepared.loads(os.environ[PREPARED_VARIABLE])
     (name,) = arguments
     try:
