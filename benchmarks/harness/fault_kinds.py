@@ -96,7 +96,7 @@ def cancel_without_source(scene: Scene) -> Iterator[Hold]:
     scene.note(f"broker {broker} killed, cancelled while {move.topic}-{move.partition} has no source")
     scene.lose(broker)
     scene.cluster.kill(broker)
-    wait_until("a partition without leader", lambda: _is_dead(scene, broker), seconds=30, every=0.5)
+    wait_until("a partition without leader", lambda: _is_dead(scene, broker), seconds=60, every=0.5)
     if scene.runner.process.running:
         scene.runner.cancel()
     yield Hold(scene.rng.uniform(8, 14))

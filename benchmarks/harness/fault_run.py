@@ -85,11 +85,11 @@ def _strike(scene: Scene, fault: Fault) -> tuple[float, float]:
     moment = scene.rng.uniform(EARLIEST, LATEST)
     process = scene.runner.start()
     if moment > 0:
-        wait_until("a move", lambda: _moves(scene) or not process.running, seconds=60, every=0.1)
+        wait_until("a move", lambda: _moves(scene) or not process.running, seconds=120, every=0.1)
         _pause(moment * scene.plan_seconds, lambda: not process.running)
     else:
         wait_until(
-            "the executor", lambda: bool(scene.runner.told()) or not process.running, seconds=30, every=0.1
+            "the executor", lambda: bool(scene.runner.told()) or not process.running, seconds=60, every=0.1
         )
     share = find_share(scene.runner.told())
     scene.note(f"at {share:.0%} of the bytes")
@@ -216,7 +216,7 @@ def _await_whole(scene: Scene) -> None:
         return all(set(one.isr) == set(one.replicas) for one in scene.places().values())
 
     try:
-        wait_until("replicas in sync", whole, seconds=60, every=0.3)
+        wait_until("replicas in sync", whole, seconds=120, every=0.3)
     except ServerError as error:
         bad = {key: place for key, place in scene.places().items() if set(place.isr) != set(place.replicas)}
         scene.problems.append(f"{error}: {bad}")
@@ -233,7 +233,7 @@ def _await_level(scene: Scene, end: Told | None) -> float:
     if scene.edited:
         return measure_deviation(scene)  # others have moved bytes of their own
     try:
-        wait_until("level disks", lambda: measure_deviation(scene) <= limit, seconds=20, every=0.5)
+        wait_until("level disks", lambda: measure_deviation(scene) <= limit, seconds=60, every=0.5)
     except ServerError:
         scene.problems.append(f"deviation {measure_deviation(scene):.3f}, limit {limit:.3f}")
     return measure_deviation(scene)
@@ -326,7 +326,7 @@ def _clear(scene: Scene) -> bool:
                 admin.set_broker(int(subject), key, None)
 
     try:
-        ask(scene.cluster, clear, seconds=15)
+        ask(scene.cluster, clear, seconds=60)
         for topic in (*scene.topics, scene.bystander):
             if topic not in scene.gone:
                 delete_topic(scene.cluster.client_config(), topic)

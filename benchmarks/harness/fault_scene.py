@@ -292,7 +292,7 @@ def _make_topics(
         found = ask(cluster, lambda admin: admin.places([*names.values(), bystander]))
         return len(found) == wanted and all(set(one.isr) == set(one.replicas) for one in found.values())
 
-    wait_until("leaders", led, seconds=40, every=0.2)
+    wait_until("leaders", led, seconds=90, every=0.2)
     return rows
 
 
