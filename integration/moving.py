@@ -61,16 +61,12 @@ class Topic:
         return [places[key].replicas for key in sorted(places)]
 
     def await_replicas(self, *wanted: tuple[int, ...]) -> None:
-        """Wait until it lies there as a broker tells, which learns of it after the controller.
+        """Wait until it lies there, in this order, as a broker tells, which learns of it after the controller.
 
         Raises:
             AssertionError: it does not.
         """
-        with suppress(ServerError):
-            wait_until(
-                f"{self.name} on {wanted}", lambda: self.replicas() == list(wanted), seconds=10, every=0.2
-            )
-        assert self.replicas() == list(wanted), "in this order"
+        _await_equal(self.replicas, list(wanted))
 
     def move(self, partition: int, target: Sequence[int], target_dir: str | None = None) -> Move:
         """From where the partition was made."""
@@ -261,9 +257,14 @@ def await_clean(admin: Admin, topics: Sequence[str], left: Mapping[str, str] = M
     def found() -> tuple[dict[Key, Any], dict[str, str]]:
         return admin.under_way(), admin.throttles(topics)
 
+    _await_equal(found, ({}, left))
+
+
+def _await_equal(find: Callable[[], Any], wanted: object) -> None:
+    """Wait a moment for `find` to give what is wanted; an AssertionError shows what it gives instead."""
     with suppress(ServerError):
-        wait_until("nothing left", lambda: found() == ({}, left), seconds=10, every=0.2)
-    assert found() == ({}, left)
+        wait_until(f"{wanted}", lambda: find() == wanted, seconds=10, every=0.2)
+    assert find() == wanted
 
 
 def await_copying(execution: Execution, admin: Admin) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import sys
 import time
 from collections.abc import Mapping
@@ -62,8 +61,7 @@ class Sources:
 
 def main(arguments: list[str]) -> int:
     """Run -> exit status: 0 everything holds, 1 something does not or failed, 130 interrupted."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.default_int_handler)
+    steps.listen()
     prepared = Prepared.loads(os.environ[PREPARED_VARIABLE])
     (name,) = arguments
     try:

@@ -93,6 +93,16 @@ def run(
     return output.decode(errors="replace")
 
 
+def listen() -> None:
+    """Let Ctrl-C and SIGTERM raise KeyboardInterrupt in the main thread, whatever the shell has set.
+
+    A shell's background job ignores Ctrl-C otherwise, and a signal sent to it as well; and SIGTERM would end us
+    without our commands, whose process groups are their own.
+    """
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
+
+
 def stop(number: int = signal.SIGINT) -> None:
     """Send a signal to every command that `run` has under way, in whatever thread, and let no other one start."""
     with _starting:

@@ -17,9 +17,19 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(steps, "_stopped", threading.Event())
     monkeypatch.setattr(steps, "finished", [])
     # A shell's background job ignores Ctrl-C, and so would every command that it starts.
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    before = {one: signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)}
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
-    signal.signal(signal.SIGINT, before)
+    for one, handler in before.items():
+        signal.signal(one, handler)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_who_listens_is_interrupted_also_where_the_shell_set_it_to_be_ignored(number: int) -> None:
+    signal.signal(number, signal.SIG_IGN)
+    steps.listen()
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(number)
 
 
 def test_a_command_gives_its_output_and_takes_input() -> None:

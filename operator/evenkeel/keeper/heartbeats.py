@@ -8,7 +8,7 @@ grew by (`TopicSteering.disk_rate`), one about round trips at the median of all 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
@@ -139,8 +139,8 @@ class HeartbeatBook:
                 by_topic.setdefault(topic, []).append(samples)
         return Steering(
             topics={topic: self._sum_topic(topic, series) for topic, series in by_topic.items()},
-            round_trips_ms=_median_round_trips(live),
-            p99s_ms=_median_p99s(live),
+            round_trips_ms=_take_medians(live, _find_mean),
+            p99s_ms=_take_medians(live, _find_p99),
             routers=len(live),
         )
 
@@ -264,25 +264,29 @@ def _add_sample(samples: list[_Sample], at_ms: int, beat: TopicHeartbeat) -> Non
     samples.append(_Sample(at_ms, beat))
 
 
-def _median_round_trips(routers: Iterable[_Router]) -> dict[int, float]:
-    """Each router's mean of the minute counts once, however much it claims to have sent."""
-    means: dict[int, list[float]] = {}
+def _take_medians(
+    routers: Iterable[_Router], find: Callable[[Sequence[BrokerHeartbeat]], float | None]
+) -> dict[int, float]:
+    """Broker -> median of what `find` says of each router's minute, which counts once, however much it claims."""
+    found: dict[int, list[float]] = {}
     for router in routers:
         for broker, answers in router.brokers.items():
-            if count := sum(answer.requests for _, answer in answers):
-                total = sum(answer.round_trip_ms * answer.requests for _, answer in answers)
-                means.setdefault(broker, []).append(total / count)
-    return {broker: median(found) for broker, found in means.items()}
+            one = find([answer for _, answer in answers])
+            if one is not None:
+                found.setdefault(broker, []).append(one)
+    return {broker: median(told) for broker, told in found.items()}
 
 
-def _median_p99s(routers: Iterable[_Router]) -> dict[int, float]:
-    """Each router's middle one of the minute counts once: a single slow interval is no change."""
-    middles: dict[int, list[float]] = {}
-    for router in routers:
-        for broker, answers in router.brokers.items():
-            if told := [answer.p99_ms for _, answer in answers if answer.p99_ms is not None]:
-                middles.setdefault(broker, []).append(median(told))
-    return {broker: median(found) for broker, found in middles.items()}
+def _find_mean(answers: Sequence[BrokerHeartbeat]) -> float | None:
+    """Of all round trips."""
+    count = sum(answer.requests for answer in answers)
+    return sum(answer.round_trip_ms * answer.requests for answer in answers) / count if count else None
+
+
+def _find_p99(answers: Sequence[BrokerHeartbeat]) -> float | None:
+    """The middle one of those told: a single slow interval is no change."""
+    told = [answer.p99_ms for answer in answers if answer.p99_ms is not None]
+    return median(told) if told else None
 
 
 def read_heartbeat(value: bytes) -> RouterHeartbeat | None:

@@ -90,7 +90,7 @@ class RouterWatch:
             ingests=ingests,
             steered=self.steered(routed),
             unsteered=self._book.unsteered(),
-            round_trips_ms=self.round_trips_ms,
+            round_trips_ms=self._told.round_trips_ms,
         )
 
     def steered(self, topics: Collection[str]) -> dict[str, SteeredTopic]:
@@ -102,25 +102,21 @@ class RouterWatch:
 
     def rates(self, growth: Growth) -> dict[str, TableRate]:
         """What tables tell routers of all of them together; topics without a live router are left out."""
-        if self._steering is None:
-            return {}
         return {
             topic: _table_rate(told, growth.recent_rate(topic, WINDOW_MS))
-            for topic, told in self._steering.topics.items()
+            for topic, told in self._told.topics.items()
         }
-
-    @property
-    def round_trips_ms(self) -> Mapping[int, float]:
-        """Broker -> round trip of Produce requests, as routers told by the newest measurement."""
-        return self._steering.round_trips_ms if self._steering is not None else {}
 
     @property
     def waits(self) -> Waits:
         """How long producers wait for the slowest broker, by the newest measurement."""
-        told = self._steering or Steering()
-        return Waits(
-            max(told.round_trips_ms.values(), default=None), max(told.p99s_ms.values(), default=None)
-        )
+        means, p99s = self._told.round_trips_ms.values(), self._told.p99s_ms.values()
+        return Waits(max(means, default=None), max(p99s, default=None))
+
+    @property
+    def _told(self) -> Steering:
+        """What routers said by the newest measurement; nothing where it is not known."""
+        return self._steering or Steering()
 
     def forget(self) -> None:
         """Another cluster: nothing learned holds there."""
