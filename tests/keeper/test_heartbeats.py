@@ -21,6 +21,11 @@ def beat(router: str, sent: int, wire: int | None = None, mode: RouteMode = MODE
     return codec.dumps(RouterHeartbeat(router, {"t": topic})).encode()
 
 
+def clocked(clock_ms: int, sent: int) -> bytes:
+    """Of router a, by its own clock."""
+    return codec.dumps(RouterHeartbeat("a", {"t": TopicHeartbeat(sent, MODE)}, clock_ms=clock_ms)).encode()
+
+
 def book(*records: tuple[int, bytes], now: int = NOW) -> HeartbeatBook:
     """Records by their age in seconds."""
     made = HeartbeatBook()
@@ -62,6 +67,20 @@ def test_a_counter_that_begins_anew_is_no_negative_rate() -> None:
 
 def test_one_record_tells_no_rate() -> None:
     assert told((0, beat("a", 5000))).bytes_per_second == 0.0
+
+
+def test_records_that_arrive_late_and_at_once_tell_the_rate_of_the_routers_own_clock() -> None:
+    """The heartbeats topic was made while they waited."""
+    records = [(6, clocked(at, sent)) for at, sent in ((5000, 1), (10_000, 50_001), (15_000, 100_001))]
+    assert told(*records).bytes_per_second == 10_000
+    assert told(*records, (1, clocked(20_000, 150_001))).bytes_per_second == 10_000
+
+
+def test_a_clock_that_begins_anew_is_another_process() -> None:
+    assert (
+        told((10, clocked(900_000, 5)), (5, clocked(1000, 10)), (0, clocked(6000, 20))).bytes_per_second
+        == 2.0
+    )
 
 
 def test_bytes_on_the_wire_give_the_on_disk_ratio() -> None:
@@ -158,6 +177,8 @@ def raw(**changes: Any) -> bytes:
         raw(topics={"t" * 300: {"bytes": 1, "mode": "Table"}}),
         raw(topics={f"t{i}": {"bytes": 1, "mode": "Table"} for i in range(2001)}),
         raw(topics={"t": {"bytes": 1, "mode": "Sideways"}}),
+        raw(clockMs=-1),
+        raw(clockMs=1 << 70),
         raw(brokers={"1": {"roundTripMs": float("nan"), "requests": 1}}),
         raw(brokers={"1": {"roundTripMs": float("inf"), "requests": 1}}),
         raw(brokers={"1": {"roundTripMs": -1, "requests": 1}}),

@@ -135,6 +135,10 @@ def test_heartbeats_hold_bytes_by_topic() -> None:
     assert codec.loads(RouterHeartbeat, text) == one.heartbeat(0.0)
 
 
+def test_heartbeats_tell_when_they_were_counted() -> None:
+    assert state().heartbeat(12.3456).clock_ms == 12_345
+
+
 def test_a_router_has_the_share_of_the_budget_that_it_writes() -> None:
     one = state()
     one.adapt_runs(0.0, 0.005)

@@ -53,4 +53,8 @@ class RouterHeartbeat:
     """Unique per process and Producer."""
     topics: Mapping[str, TopicHeartbeat] = field(default_factory=dict)
     brokers: Mapping[int, BrokerHeartbeat] = field(default_factory=dict)
+    clock_ms: int | None = None
+    """When the counters were read, milliseconds of a clock that is never set back, from any start. The first
+    records wait for the topic to be made and arrive at once: their brokers' times would tell several times the rate.
+    None: not told, those are all there is."""
     schema_version: int = 1

@@ -80,6 +80,9 @@ class Steering:
 @dataclass(slots=True)
 class _Sample:
     at_ms: int
+    """By the broker's clock."""
+    clock_ms: int | None
+    """By the router's own."""
     beat: TopicHeartbeat
 
 
@@ -178,7 +181,7 @@ class HeartbeatBook:
         before = router.size()
         router.seen_ms = at_ms
         for topic, sent in beat.topics.items():
-            _add_sample(router.topics.setdefault(topic, []), at_ms, sent)
+            _add_sample(router.topics.setdefault(topic, []), _Sample(at_ms, beat.clock_ms, sent))
         for broker, answer in beat.brokers.items():
             answers = router.brokers.setdefault(broker, [])
             if len(answers) > 1 and at_ms - answers[-2][0] < SPACING_MS:
@@ -242,7 +245,7 @@ class _Rates:
     @staticmethod
     def of(samples: list[_Sample]) -> _Rates:
         first, last = samples[0], samples[-1]
-        seconds = (last.at_ms - first.at_ms) / 1000
+        seconds = _find_span_ms(first, last) / 1000
         if seconds <= 0:
             return _Rates(0.0, None, last.beat.mode)
         rate = (last.beat.bytes - first.beat.bytes) / seconds
@@ -256,12 +259,19 @@ class _Rates:
         return _Rates(rate, wire, last.beat.mode)
 
 
-def _add_sample(samples: list[_Sample], at_ms: int, beat: TopicHeartbeat) -> None:
-    if samples and beat.bytes < samples[-1].beat.bytes:
-        samples.clear()  # another process under the same name: counters begin anew
-    if len(samples) > 1 and at_ms - samples[-2].at_ms < SPACING_MS:
+def _find_span_ms(first: _Sample, last: _Sample) -> int:
+    """Time between two samples, by the router's clock where it tells one."""
+    if first.clock_ms is None or last.clock_ms is None:
+        return last.at_ms - first.at_ms
+    return last.clock_ms - first.clock_ms
+
+
+def _add_sample(samples: list[_Sample], new: _Sample) -> None:
+    if samples and (new.beat.bytes < samples[-1].beat.bytes or _find_span_ms(samples[-1], new) < 0):
+        samples.clear()  # another process under the same name: counters and clocks begin anew
+    if len(samples) > 1 and new.at_ms - samples[-2].at_ms < SPACING_MS:
         samples.pop()
-    samples.append(_Sample(at_ms, beat))
+    samples.append(new)
 
 
 def _take_medians(
@@ -297,7 +307,8 @@ def read_heartbeat(value: bytes) -> RouterHeartbeat | None:
         beat = codec.loads(RouterHeartbeat, value)
     except InputError:
         return None
-    fits = 0 < len(beat.router) <= LONGEST_NAME and max(len(beat.topics), len(beat.brokers)) <= MOST_ENTRIES
+    fits = 0 < len(beat.router) <= LONGEST_NAME and 0 <= (beat.clock_ms or 0) <= LARGEST_BYTES
+    fits = fits and max(len(beat.topics), len(beat.brokers)) <= MOST_ENTRIES
     if not fits or not all(_is_possible(name, sent) for name, sent in beat.topics.items()):
         return None
     return beat if all(_is_answer(broker, answer) for broker, answer in beat.brokers.items()) else None

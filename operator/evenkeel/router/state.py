@@ -196,7 +196,7 @@ class RouterState:
                 self._unused.discard(topic)
             wire = self._wire_bytes(topic, total)
             topics[topic] = TopicHeartbeat(total, self.mode(topic), owner_epoch, epoch, wire)
-        return RouterHeartbeat(self.router, topics, self.statistics.brokers(now))
+        return RouterHeartbeat(self.router, topics, self.statistics.brokers(now), int(1000 * now))
 
     def _wire_bytes(self, topic: str, total: int) -> int | None:
         """What the routed bytes took on the wire; new ones by the newest ratio, so that it only grows."""

@@ -34,6 +34,7 @@ final class Router {
     private final Map<String, Followed> followed = new ConcurrentHashMap<>();
     private volatile Counts counts = new Counts(0, 0, 0, 0, 0);
     private volatile String lastProblem = "";
+    private final long bornNanos = System.nanoTime();
 
     Router(String name, Settings settings) {
         this.name = name;
@@ -175,6 +176,7 @@ final class Router {
      * <p>Topics without a table are counted too: the keeper learns what could be steered before it makes one.
      */
     String heartbeat() {
+        long clockMs = (System.nanoTime() - bornNanos) / 1_000_000;
         StringBuilder topics = new StringBuilder();
         int others = 0;
         for (Map.Entry<String, TopicRun> entry : runs.entrySet()) {
@@ -200,7 +202,8 @@ final class Router {
         if (topics.length() == 0) {
             return null;
         }
-        return "{\"router\":" + Json.quote(name) + ",\"schemaVersion\":1,\"topics\":{" + topics + "}}";
+        return "{\"router\":" + Json.quote(name) + ",\"clockMs\":" + clockMs
+                + ",\"schemaVersion\":1,\"topics\":{" + topics + "}}";
     }
 
     /** What became of the records of the routes topic. */
