@@ -222,7 +222,7 @@ def test_transactions_hold_the_users_records_and_nothing_of_ours(
         followed(producer, keeper.publish(topic, (0, 0, 0, 0, 0, 1_000_000)))
         producer.begin_transaction()
         producer.produce(topic, b"given up")
-        wait_until("the router notices", lambda: producer.router_stats().heartbeats_sent > 0, seconds=20)
+        wait_until("the router notices", lambda: producer.router_stats().heartbeats_sent > 0)
         producer.abort_transaction(20)
         producer.begin_transaction()
         producer.produce(topic, b"kept")

@@ -10,6 +10,7 @@ import pytest
 from e2e.scenarios import kafka
 from e2e.scenarios.conftest import Demo
 from e2e.scenarios.user import DATASET, Object, User
+from e2e.scenarios.waiting import wait_until
 from evenkeel.domain.journal import JournalState
 
 TRIES = 4
@@ -55,10 +56,8 @@ def wait_written(bootstrap: str, topic: str, share: float) -> JournalState:
     Raises:
         TooLateError: all are.
     """
+    wait_until(f"{topic} is made", lambda: topic in kafka.list_topics(bootstrap), WRITTEN_SECONDS)
     deadline = time.monotonic() + WRITTEN_SECONDS
-    while topic not in kafka.list_topics(bootstrap):
-        assert time.monotonic() < deadline, f"{topic} was not made"
-        time.sleep(kafka.POLL_SECONDS)
     for state in kafka.follow_journal(bootstrap, topic):
         assert time.monotonic() < deadline, f"{state.acknowledged_records} of {state.planned_records} records"
         if state.planned_records and state.acknowledged_records >= share * state.planned_records:

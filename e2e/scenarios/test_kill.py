@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import time
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -25,25 +22,18 @@ from e2e.scenarios.user import (
     User,
     build_dataset,
 )
+from e2e.scenarios.waiting import wait_until
 
 SYSTEM = "evenkeel-system"
 NAME = "survivor"
 BACK_SECONDS = 120
 ARRIVED_SECONDS = 300
 """With processes that start again, each a little later than the last time."""
-POLL_SECONDS = 0.5
 
 
 def find_pods(demo: Demo, component: str, namespace: str) -> list[Object]:
     selector = f"app.kubernetes.io/name=evenkeel,app.kubernetes.io/component={component}"
     return User(demo.cluster, namespace).list("pods", selector)
-
-
-def wait_until(what: str, holds: Callable[[], Any], seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, f"{what}: not within {seconds:.0f} s"
-        time.sleep(POLL_SECONDS)
 
 
 def kill_managers(demo: Demo, user: User, share: float) -> bool:

@@ -6,8 +6,7 @@ import hashlib
 import os
 import random
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -22,6 +21,7 @@ from e2e.demo.fills import Gauge
 from e2e.scenarios import kafka
 from e2e.scenarios.conftest import Demo
 from e2e.scenarios.user import CLUSTER, DEMO_CLUSTER, Object, User
+from e2e.scenarios.waiting import wait_until
 from evenkeel import names
 from evenkeel.kafka.clients.reader import PartitionReader
 from scripts.provision import gotools, steps
@@ -72,7 +72,7 @@ def uneven(demo: Demo, administrator: User) -> Iterator[Uneven]:
             create(address, topic, broker)
             size = int((wanted - before[broker].fill) * before[broker].total_bytes)
             digests = write(address, topic, size)
-            await_found("the keeper's view", lambda: is_seen(administrator, broker, wanted), SEEN_SECONDS)
+            wait_until("the keeper's view", lambda: is_seen(administrator, broker, wanted), SEEN_SECONDS)
             exclude(administrator, others)
             yield Uneven(topic, broker, digests, deviation(before))
         finally:
@@ -153,14 +153,6 @@ def plugin(user: User, *words: str, seconds: float = 60.0) -> str:
     return steps.run(command, env={"PATH": place}, timeout=seconds)
 
 
-def await_found(what: str, probe: Callable[[], Found | None], seconds: float) -> Found:
-    deadline = time.monotonic() + seconds
-    while (found := probe()) is None:
-        assert time.monotonic() < deadline, f"{what}: not within {seconds:.0f} s"
-        time.sleep(0.5)
-    return found
-
-
 @pytest.fixture(scope="module")
 def proposed(uneven: Uneven, administrator: User) -> Object:
     """The plan of this topic. One that stands from before would keep it waiting, and is of no use any more."""
@@ -174,7 +166,7 @@ def proposed(uneven: Uneven, administrator: User) -> Object:
             administrator.delete(PLAN, plan["metadata"]["name"])
         return None
 
-    return await_found("a plan for the fullest disk", probe, PROPOSED_SECONDS)
+    return wait_until("a plan for the fullest disk", probe, PROPOSED_SECONDS)
 
 
 def test_the_plan_is_proposed_and_waits(proposed: Object, uneven: Uneven, administrator: User) -> None:
@@ -204,13 +196,13 @@ def test_it_is_approved_and_carried_out(
 def test_the_disks_are_level_again(proposed: Object, uneven: Uneven, demo: Demo) -> None:
     with Gauge(demo.host_bootstrap) as gauge:
         limit = max(uneven.deviation, LEVEL) + NEAR
-        await_found(f"deviation {limit:.3f}", lambda: deviation(gauge.read()) <= limit or None, LEVEL_SECONDS)
+        wait_until(f"deviation {limit:.3f}", lambda: deviation(gauge.read()) <= limit, LEVEL_SECONDS)
         planned = {move["partition"]: tuple(move["target"]) for move in proposed["spec"]["moves"]}
         wanted = dict.fromkeys(range(PARTITIONS), (uneven.broker,)) | planned
         # A broker that has not heard of the last move yet may be the one that is asked.
-        await_found(
+        wait_until(
             f"replicas at {wanted}",
-            lambda: places(gauge, uneven.topic) == wanted or None,
+            lambda: places(gauge, uneven.topic) == wanted,
             kafka.KNOWN_SECONDS,
         )
         assert gauge.snapshot().throttles == ()
