@@ -263,7 +263,7 @@ def await_clean(admin: Admin, topics: Sequence[str], left: Mapping[str, str] = M
 def _await_equal(find: Callable[[], Any], wanted: object) -> None:
     """Wait a moment for `find` to give what is wanted; an AssertionError shows what it gives instead."""
     with suppress(ServerError):
-        wait_until(f"{wanted}", lambda: find() == wanted, every=0.2)
+        wait_until(f"{wanted}", lambda: find() == wanted, seconds=10, every=0.2)
     assert find() == wanted
 
 

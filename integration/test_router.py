@@ -222,7 +222,7 @@ def test_transactions_hold_the_users_records_and_nothing_of_ours(
         followed(producer, keeper.publish(topic, (0, 0, 0, 0, 0, 1_000_000)))
         producer.begin_transaction()
         producer.produce(topic, b"given up")
-        wait_until("the router notices", lambda: producer.router_stats().heartbeats_sent > 0)
+        wait_until("the router notices", lambda: producer.router_stats().heartbeats_sent > 0, seconds=20)
         producer.abort_transaction(20)
         producer.begin_transaction()
         producer.produce(topic, b"kept")
@@ -259,7 +259,7 @@ def test_the_rights_of_a_dataset_suffice(sasl_kafka: KafkaCluster) -> None:
     with Producer({**config, "evenkeel.topics": topic, "evenkeel.heartbeat.ms": 200}) as producer:
         keeper.publish(topic, UNEVEN, plan_offset=1)
         assert producer.wait_for_table(topic, 1, 60)
-        wait_until("the router notices", lambda: producer.router_stats().heartbeats_sent > 0)
+        wait_until("the router notices", lambda: producer.router_stats().heartbeats_sent > 0, seconds=20)
         assert deliver(producer, topic, 120) == pytest.approx(SHARES, abs=0.02)
 
 

@@ -10,8 +10,8 @@ import pytest
 from e2e.scenarios import kafka
 from e2e.scenarios.conftest import Demo
 from e2e.scenarios.user import DATASET, Object, User
-from e2e.scenarios.waiting import wait_until
 from evenkeel.domain.journal import JournalState
+from integration.processes import wait_until
 
 TRIES = 4
 WRITTEN_SECONDS = 240.0
@@ -56,8 +56,13 @@ def wait_written(bootstrap: str, topic: str, share: float) -> JournalState:
     Raises:
         TooLateError: all are.
     """
-    wait_until(f"{topic} is made", lambda: topic in kafka.list_topics(bootstrap), WRITTEN_SECONDS)
     deadline = time.monotonic() + WRITTEN_SECONDS
+    wait_until(
+        f"{topic} is made",
+        lambda: topic in kafka.list_topics(bootstrap),
+        seconds=WRITTEN_SECONDS,
+        every=0.2,
+    )
     for state in kafka.follow_journal(bootstrap, topic):
         assert time.monotonic() < deadline, f"{state.acknowledged_records} of {state.planned_records} records"
         if state.planned_records and state.acknowledged_records >= share * state.planned_records:

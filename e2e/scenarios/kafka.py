@@ -9,7 +9,6 @@ from pathlib import Path
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from e2e.scenarios.user import Object
-from e2e.scenarios.waiting import wait_until
 from evenkeel import names
 from evenkeel.domain import codec
 from evenkeel.domain.connection import Connection
@@ -21,6 +20,7 @@ from evenkeel.format.manifest import decode_location, decode_manifest
 from evenkeel.kafka.clients.reader import LogRecord, PartitionReader
 from evenkeel.kafka.manifests import read_manifest
 from evenkeel.keeper.claim import ClaimRecord, find_claim
+from integration.processes import wait_until
 
 ANSWER_SECONDS = 90.0
 """The client's own limit of 60 s says what is wrong; this one only ends the wait."""
@@ -58,7 +58,12 @@ def delete_topics(bootstrap: str, wanted: list[str]) -> None:
 
 def wait_topic_gone(bootstrap: str, name: str) -> None:
     """Wait until no broker that is asked lists the topic any more."""
-    wait_until(f"topic {name} is gone", lambda: name not in list_topics(bootstrap), KNOWN_SECONDS)
+    wait_until(
+        f"topic {name} is gone",
+        lambda: name not in list_topics(bootstrap),
+        seconds=KNOWN_SECONDS,
+        every=0.2,
+    )
 
 
 def read_claim(bootstrap: str) -> ClaimRecord:

@@ -22,7 +22,7 @@ from e2e.scenarios.user import (
     User,
     build_dataset,
 )
-from e2e.scenarios.waiting import wait_until
+from integration.processes import wait_until
 
 SYSTEM = "evenkeel-system"
 NAME = "survivor"
@@ -95,7 +95,7 @@ def test_a_flipped_byte_is_found_and_repaired(vision: User, demo: Demo) -> None:
     def repaired() -> bool:
         return nodes.run(node, 'sha256sum "$1" 2>/dev/null || true', shard).split()[:1] == [before]
 
-    wait_until("the shard is as before", repaired, 180)
+    wait_until("the shard is as before", repaired, seconds=180, every=0.5)
     vision.wait_for("Preloaded", DATASET, NAME, BACK_SECONDS)
 
 

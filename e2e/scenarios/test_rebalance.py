@@ -9,7 +9,6 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 from uuid import uuid4
 
 import pytest
@@ -21,9 +20,9 @@ from e2e.demo.fills import Gauge
 from e2e.scenarios import kafka
 from e2e.scenarios.conftest import Demo
 from e2e.scenarios.user import CLUSTER, DEMO_CLUSTER, Object, User
-from e2e.scenarios.waiting import wait_until
 from evenkeel import names
 from evenkeel.kafka.clients.reader import PartitionReader
+from integration.processes import wait_until
 from scripts.provision import gotools, steps
 
 PLAN = f"rebalanceplans.{names.API_GROUP}"
@@ -41,7 +40,6 @@ FLUSH_SECONDS = 180.0
 LEVEL = 0.03
 """Where moves end, by default."""
 NEAR = 0.02
-Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
@@ -72,7 +70,12 @@ def uneven(demo: Demo, administrator: User) -> Iterator[Uneven]:
             create(address, topic, broker)
             size = int((wanted - before[broker].fill) * before[broker].total_bytes)
             digests = write(address, topic, size)
-            wait_until("the keeper's view", lambda: is_seen(administrator, broker, wanted), SEEN_SECONDS)
+            wait_until(
+                "the keeper's view",
+                lambda: is_seen(administrator, broker, wanted),
+                seconds=SEEN_SECONDS,
+                every=0.5,
+            )
             exclude(administrator, others)
             yield Uneven(topic, broker, digests, deviation(before))
         finally:
@@ -166,7 +169,7 @@ def proposed(uneven: Uneven, administrator: User) -> Object:
             administrator.delete(PLAN, plan["metadata"]["name"])
         return None
 
-    return wait_until("a plan for the fullest disk", probe, PROPOSED_SECONDS)
+    return wait_until("a plan for the fullest disk", probe, seconds=PROPOSED_SECONDS, every=0.5)
 
 
 def test_the_plan_is_proposed_and_waits(proposed: Object, uneven: Uneven, administrator: User) -> None:
@@ -196,14 +199,20 @@ def test_it_is_approved_and_carried_out(
 def test_the_disks_are_level_again(proposed: Object, uneven: Uneven, demo: Demo) -> None:
     with Gauge(demo.host_bootstrap) as gauge:
         limit = max(uneven.deviation, LEVEL) + NEAR
-        wait_until(f"deviation {limit:.3f}", lambda: deviation(gauge.read()) <= limit, LEVEL_SECONDS)
+        wait_until(
+            f"deviation {limit:.3f}",
+            lambda: deviation(gauge.read()) <= limit,
+            seconds=LEVEL_SECONDS,
+            every=0.5,
+        )
         planned = {move["partition"]: tuple(move["target"]) for move in proposed["spec"]["moves"]}
         wanted = dict.fromkeys(range(PARTITIONS), (uneven.broker,)) | planned
         # A broker that has not heard of the last move yet may be the one that is asked.
         wait_until(
             f"replicas at {wanted}",
             lambda: places(gauge, uneven.topic) == wanted,
-            kafka.KNOWN_SECONDS,
+            seconds=kafka.KNOWN_SECONDS,
+            every=0.5,
         )
         assert gauge.snapshot().throttles == ()
 

@@ -16,14 +16,11 @@ NOW = 1_800_000_000_000
 MODE = RouteMode.TABLE
 
 
-def beat(router: str, sent: int, wire: int | None = None, mode: RouteMode = MODE) -> bytes:
+def beat(
+    router: str, sent: int, wire: int | None = None, mode: RouteMode = MODE, clock_ms: int | None = None
+) -> bytes:
     topic = TopicHeartbeat(sent, mode, 1, 1, wire)
-    return codec.dumps(RouterHeartbeat(router, {"t": topic})).encode()
-
-
-def clocked(clock_ms: int, sent: int) -> bytes:
-    """Of router a, by its own clock."""
-    return codec.dumps(RouterHeartbeat("a", {"t": TopicHeartbeat(sent, MODE)}, clock_ms=clock_ms)).encode()
+    return codec.dumps(RouterHeartbeat(router, {"t": topic}, clock_ms=clock_ms)).encode()
 
 
 def book(*records: tuple[int, bytes], now: int = NOW) -> HeartbeatBook:
@@ -71,16 +68,17 @@ def test_one_record_tells_no_rate() -> None:
 
 def test_records_that_arrive_late_and_at_once_tell_the_rate_of_the_routers_own_clock() -> None:
     """The heartbeats topic was made while they waited."""
-    records = [(6, clocked(at, sent)) for at, sent in ((5000, 1), (10_000, 50_001), (15_000, 100_001))]
+    records = [
+        (6, beat("a", sent, clock_ms=at)) for at, sent in ((5000, 1), (10_000, 50_001), (15_000, 100_001))
+    ]
     assert told(*records).bytes_per_second == 10_000
-    assert told(*records, (1, clocked(20_000, 150_001))).bytes_per_second == 10_000
+    assert told(*records, (1, beat("a", 150_001, clock_ms=20_000))).bytes_per_second == 10_000
 
 
 def test_a_clock_that_begins_anew_is_another_process() -> None:
-    assert (
-        told((10, clocked(900_000, 5)), (5, clocked(1000, 10)), (0, clocked(6000, 20))).bytes_per_second
-        == 2.0
-    )
+    records = ((10, 900_000, 5), (5, 1000, 10), (0, 6000, 20))
+    found = told(*((age, beat("a", sent, clock_ms=clock_ms)) for age, clock_ms, sent in records))
+    assert found.bytes_per_second == 2.0
 
 
 def test_bytes_on_the_wire_give_the_on_disk_ratio() -> None:

@@ -307,8 +307,11 @@ def read_heartbeat(value: bytes) -> RouterHeartbeat | None:
         beat = codec.loads(RouterHeartbeat, value)
     except InputError:
         return None
-    fits = 0 < len(beat.router) <= LONGEST_NAME and 0 <= (beat.clock_ms or 0) <= LARGEST_BYTES
-    fits = fits and max(len(beat.topics), len(beat.brokers)) <= MOST_ENTRIES
+    fits = (
+        0 < len(beat.router) <= LONGEST_NAME
+        and 0 <= (beat.clock_ms or 0) <= LARGEST_BYTES
+        and max(len(beat.topics), len(beat.brokers)) <= MOST_ENTRIES
+    )
     if not fits or not all(_is_possible(name, sent) for name, sent in beat.topics.items()):
         return None
     return beat if all(_is_answer(broker, answer) for broker, answer in beat.brokers.items()) else None

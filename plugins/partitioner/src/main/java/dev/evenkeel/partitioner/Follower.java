@@ -58,7 +58,13 @@ final class Follower extends Thread {
     private Producer<byte[], byte[]> heartbeats;
 
     Follower(Router router) {
-        this(router, () -> System.nanoTime() / 1_000_000, RETRY_MS);
+        this(router, startClock(), RETRY_MS);
+    }
+
+    /** Milliseconds since now: what the system counts from is anything, and may be negative. */
+    static LongSupplier startClock() {
+        long began = System.nanoTime();
+        return () -> (System.nanoTime() - began) / 1_000_000;
     }
 
     /** `clock`: milliseconds, never set back; `retryMs`: until what failed is tried again. */
@@ -315,7 +321,7 @@ final class Follower extends Thread {
 
     /** A missing right is counted, nothing else: routing works without heartbeats. */
     private void sendHeartbeat() {
-        String beat = router.heartbeat();
+        String beat = router.heartbeat(clock.getAsLong());
         if (beat == null) {
             return;
         }

@@ -34,7 +34,6 @@ final class Router {
     private final Map<String, Followed> followed = new ConcurrentHashMap<>();
     private volatile Counts counts = new Counts(0, 0, 0, 0, 0);
     private volatile String lastProblem = "";
-    private final long bornNanos = System.nanoTime();
 
     Router(String name, Settings settings) {
         this.name = name;
@@ -174,9 +173,10 @@ final class Router {
      * Counters for the keeper as evenkeel.domain.heartbeat reads them; null: nothing to tell.
      *
      * <p>Topics without a table are counted too: the keeper learns what could be steered before it makes one.
+     *
+     * @param clockMs when this is counted, milliseconds of a clock that is never set back, 0 or more
      */
-    String heartbeat() {
-        long clockMs = (System.nanoTime() - bornNanos) / 1_000_000;
+    String heartbeat(long clockMs) {
         StringBuilder topics = new StringBuilder();
         int others = 0;
         for (Map.Entry<String, TopicRun> entry : runs.entrySet()) {

@@ -9,6 +9,7 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.function.LongSupplier;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.MockConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndTimestamp;
@@ -16,6 +17,7 @@ import org.apache.kafka.common.PartitionInfo;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.TimeoutException;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
 
 /** The background thread's work, on the test's thread, with a consumer of our own making. */
 class FollowerTest {
@@ -101,6 +103,17 @@ class FollowerTest {
         }
         brokers.schedulePollTask(follower::end);
         follower.follow(brokers);
+    }
+
+    @Test
+    @Timeout(60)
+    void itsOwnClockBeginsAtNothingAndGrows() {
+        LongSupplier clock = Follower.startClock();
+        long before = clock.getAsLong();
+        assertTrue(0 <= before && before < 60_000, () -> "" + before);
+        while (clock.getAsLong() <= before) {
+            Thread.onSpinWait();
+        }
     }
 
     @Test
